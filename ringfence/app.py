@@ -1,0 +1,97 @@
+"""The composition root: the only file that knows every room.
+
+settings ──► database ──► auth, feed ──► rooms ──► endpoints ──► ASGI application
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from prometheus_client import Gauge
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from ringfence.kernel import database as db
+from ringfence.kernel.auth import routes as auth_routes
+from ringfence.kernel.auth.service import Auth
+from ringfence.kernel.clock import Clock
+from ringfence.kernel.events import routes as event_routes
+from ringfence.kernel.events.model import Refusals
+from ringfence.kernel.events.service import Feed
+from ringfence.kernel.housekeeping import Chore, Housekeeping
+from ringfence.kernel.http import system
+from ringfence.kernel.http.application import Metrics, application
+from ringfence.kernel.http.endpoint import Endpoint, Server
+from ringfence.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """Everything that was built, for the process that runs it."""
+
+    settings: Settings
+    database: db.Database
+    feed: Feed
+    auth: Auth
+    endpoints: list[Endpoint]
+    asgi: ASGIApp
+
+
+def build(settings: Settings, clock: Clock | None = None) -> House:
+    """The whole service, not yet started: the ASGI lifespan opens and closes it."""
+    database = db.connect(settings.database, settings.data, clock or Clock())
+    refusals = Refusals()
+    database.on_refusal = refusals.record
+    feed = Feed(database)
+    auth = Auth(database, settings)
+    feed.listen(auth.observe)
+    server = Server(database, settings)
+    metrics = Metrics()
+    _measure(metrics, database, feed)
+
+    def record_repeats(tx: db.Transaction) -> None:
+        tx.drafts += refusals.due(tx.now)
+
+    chores = [
+        Chore("refusals", 10, record_repeats),
+        Chore("tokens", 30, auth.flush_used),
+        Chore("forget", 3600, auth.forget),
+    ]
+    housekeeping = Housekeeping(database, chores, lambda: None)
+
+    endpoints: list[Endpoint] = []
+    for api in (
+        auth_routes.routes(auth, settings),
+        event_routes.routes(feed, database, lambda principal, project: principal.sees(project)),
+        system.routes(database, feed, settings, metrics, endpoints),
+    ):
+        endpoints += api.endpoints
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await database.open()
+        await feed.open()
+        housekeeping.open()
+        try:
+            yield
+        finally:
+            await housekeeping.close()
+            await feed.close()
+            await database.close()
+
+    asgi = application(endpoints, server, auth, metrics, routes=[], lifespan=lifespan)
+    return House(settings, database, feed, auth, endpoints, asgi)
+
+
+def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:
+    def gauge(name: str, what: str, value: "object") -> None:
+        Gauge(name, what, registry=metrics.registry).set_function(value)  # type: ignore[arg-type]
+
+    gauge("ringfence_events_last", "Number of the newest event.", lambda: feed.last)
+    gauge("ringfence_event_subscribers", "Open event streams.", lambda: feed.subscribers)
+    gauge("ringfence_writes", "Changes written since the start.", lambda: database.commits)
+    gauge("ringfence_write_batches", "Commits they took.", lambda: database.batches)
+    gauge("ringfence_writes_waiting", "Changes waiting to be written.", lambda: database.waiting)
+
+
+__all__ = ["House", "build"]

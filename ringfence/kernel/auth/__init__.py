@@ -1,0 +1,1 @@
+"""Who asks: people with roles, agents, and the tokens that prove either."""

@@ -1,0 +1,218 @@
+"""The live feed and the audit log, over HTTP."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from ringfence.kernel.auth.model import Principal, Role
+from ringfence.kernel.clock import DAY, iso
+from ringfence.kernel.database import Database
+from ringfence.kernel.errors import Invalid
+from ringfence.kernel.events.model import Event
+from ringfence.kernel.events.service import Feed, page, prune, verify
+from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Page
+from ringfence.kernel.http.openapi import Listed
+from ringfence.kernel.http.stream import EventStream
+
+# What the hub's audit log called these; everything else goes by the event's own name.
+HUB_ACTIONS = {
+    "agent_registered": "register",
+    "agent_unregistered": "unregister",
+    "agent_autonomy_changed": "set_autonomy",
+    "agent_capabilities_changed": "set_capabilities",
+    "checkpoint_submitted": "checkpoint",
+    "message_sent": "send_message",
+    "project_created": "create_project",
+    "agent_joined_project": "join_project",
+    "file_uploaded": "upload_file",
+    "agent_revoked": "revoke_agent",
+    "agent_paused": "pause_agent",
+    "agent_resumed": "resume_agent",
+    "task_assigned": "assign_task",
+}
+# Who administers this installation is no agent's business.
+FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned")
+
+
+class StreamQuery(Fields):
+    after: Annotated[int, Field(ge=0, le=(1 << 62))] | None = Field(None, description="As Last-Event-ID.")
+    kind: Annotated[str, Field(max_length=64)] | None = None
+    project: Annotated[str, Field(max_length=64)] | None = None
+    agent: Annotated[str, Field(max_length=64)] | None = None
+
+
+class LogQuery(Fields):
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 100
+
+
+class AuditQuery(Fields):
+    limit: Annotated[int, Field(ge=1, le=1000)] | None = None
+    cursor: Annotated[str, Field(pattern=r"^\d{1,18}$")] | None = None
+    newest_first: bool = True
+    kind: Annotated[str, Field(max_length=64)] | None = None
+    actor: Annotated[str, Field(max_length=80)] | None = None
+    agent: Annotated[str, Field(max_length=64)] | None = None
+    project: Annotated[str, Field(max_length=64)] | None = None
+    subject: Annotated[str, Field(max_length=64)] | None = None
+
+
+class VerifyQuery(Fields):
+    head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
+        None, description="A head kept elsewhere: shows whether the chain's end was cut off."
+    )
+
+
+class PruneBody(Fields):
+    days: Annotated[float, Field(ge=0, le=36500)] = Field(description="Events older than this many days are removed.")
+
+
+class LogEntry(TypedDict):
+    timestamp: str
+    agent: str
+    action: str
+    details: dict[str, Any]
+
+
+class EventView(TypedDict):
+    seq: int
+    time: str
+    kind: str
+    actor: str
+    via: str | None
+    agent: str | None
+    project: str | None
+    subject: str | None
+    data: dict[str, Any]
+    hash: str
+
+
+class VerdictView(TypedDict):
+    ok: bool
+    checked: int
+    first: int
+    last: int
+    head: str
+    problem: str | None
+
+
+class Pruned(TypedDict):
+    removed: int
+
+
+def event_view(event: Event) -> EventView:
+    data = {name: value for name, value in event.payload.items() if name not in ("time", "seq", "actor")}
+    return {
+        "seq": event.seq,
+        "time": iso(event.time),
+        "kind": event.kind,
+        "actor": event.actor,
+        "via": event.via,
+        "agent": event.agent,
+        "project": event.project,
+        "subject": event.subject,
+        "data": data,
+        "hash": event.hash.hex(),
+    }
+
+
+def log_entry(event: Event) -> LogEntry:
+    """As the hub's audit log shows it: without what a message says."""
+    details = dict(event_view(event)["data"])
+    details.pop("content", None)
+    if event.via is not None:
+        details["via"] = event.via
+    action = HUB_ACTIONS.get(event.kind, event.kind)
+    return {
+        "timestamp": iso(event.time),
+        "agent": event.actor.partition(":")[2] or event.actor,
+        "action": action,
+        "details": details,
+    }
+
+
+def visible(principal: Principal, sees: Callable[[Principal, str | None], bool]) -> Callable[[Event], bool] | None:
+    """Which events this principal may see; None: all of them."""
+    if principal.may(Role.VIEWER):
+        if principal.projects is None:
+            return None
+        return lambda event: sees(principal, event.project)
+    return lambda event: (
+        not event.kind.startswith(FOR_PEOPLE)
+        and sees(principal, event.project)
+        and (
+            event.kind != "message_sent"
+            or principal.name in (event.agent, event.payload.get("to"))
+            or event.payload.get("to") == "*"
+        )
+    )
+
+
+def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None], bool]) -> Api:
+    api = Api("events")
+
+    @api.route("GET", "/events", "/api/v1/events", access=Access.READ, query=StreamQuery, media="text/event-stream")
+    async def stream(call: Call[Fields, StreamQuery]) -> Response:
+        """Every change as it happens, as server-sent events.
+
+        `Last-Event-ID` (or `after`) replays what was missed. Narrowed by `kind`, `project` and `agent`."""
+        query = call.query
+        last = call.request.headers.get("last-event-id")
+        if last is not None and not (last.isascii() and last.isdigit() and len(last) < 19):
+            raise Invalid(f"Last-Event-ID {last[:80]!r} is not the number of an event", code="invalid_event_id")
+        after = int(last) if last is not None else query.after
+        may_see = visible(call.principal, sees)
+        wanted = {name: value for name in ("kind", "project", "agent") if (value := getattr(query, name)) is not None}
+        if not wanted:
+            return EventStream(feed.stream(after, may_see))
+
+        def wants(event: Event) -> bool:
+            return (may_see is None or may_see(event)) and all(
+                getattr(event, name) == value for name, value in wanted.items()
+            )
+
+        return EventStream(feed.stream(after, wants))
+
+    @api.route("GET", "/audit/log", access=Access.VIEW, query=LogQuery, answers=list[LogEntry])
+    async def audit_log(call: Call[Fields, LogQuery]) -> list[LogEntry]:
+        """The last entries of the audit log, oldest first."""
+        found = await call.read(lambda tx: page(tx, {}, None, call.query.limit, newest_first=True))
+        may_see = visible(call.principal, sees)
+        return [log_entry(event) for event in reversed(found) if may_see is None or may_see(event)]
+
+    @api.route("GET", "/api/v1/audit", access=Access.VIEW, query=AuditQuery, answers=Listed(EventView))
+    async def audit(call: Call[Fields, AuditQuery]) -> Page:
+        """The audit log: every change and every refusal, in pages."""
+        query = call.query
+        limit = query.limit or call.server.settings.page_size
+        names = ("kind", "actor", "agent", "project", "subject")
+        filters = {name: value for name in names if (value := getattr(query, name)) is not None}
+        cursor = None if query.cursor is None else int(query.cursor)
+        found = await call.read(lambda tx: page(tx, filters, cursor, limit, newest_first=query.newest_first))
+        may_see = visible(call.principal, sees)
+        items = [event_view(event) for event in found if may_see is None or may_see(event)]
+        return Page(items, str(found[-1].seq) if len(found) == limit else None)
+
+    @api.route("GET", "/api/v1/audit/verify", access=Access.VIEW, query=VerifyQuery, answers=VerdictView)
+    async def verify_chain(call: Call[Fields, VerifyQuery]) -> VerdictView:
+        """Walk the hash chain and say whether the log is what was written."""
+        verdict = await verify(database, call.query.head)
+        return {
+            "ok": verdict.ok,
+            "checked": verdict.checked,
+            "first": verdict.first,
+            "last": verdict.last,
+            "head": verdict.head,
+            "problem": verdict.problem,
+        }
+
+    @api.route("POST", "/api/v1/audit/prune", access=Access.CONFIGURE, body=PruneBody, answers=Pruned)
+    async def prune_events(call: Call[PruneBody, Fields]) -> Answer:
+        """Remove old events. The chain goes on, and says where it was cut."""
+        return await call.commit(
+            lambda tx: {"removed": prune(tx, tx.now - int(call.body.days * DAY), call.principal.actor)}
+        )
+
+    return api

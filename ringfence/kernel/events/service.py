@@ -1,0 +1,271 @@
+"""The feed of events as they are committed, and the audit log behind it.
+
+Subscribers hold a number, not a queue: each is served from the ring of recent events, or from the table when it has
+fallen further behind. So a slow one costs nothing, loses nothing, and `Last-Event-ID` is just another number.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from functools import cache
+
+from ringfence.kernel import database as db
+from ringfence.kernel.errors import Unavailable
+from ringfence.kernel.events import store
+from ringfence.kernel.events.model import GENESIS, SYSTEM, Actor, Event, intact
+
+RING = 8192
+CHUNK = 512
+SUBSCRIBERS = 5000
+KEEPALIVE = 15.0
+STUCK = 300.0  # seconds one write to a subscriber may take
+
+AFTER = db.Query(store.AFTER)
+ONE = db.Query(store.ONE)
+OLDEST_TO_KEEP = db.Query(store.OLDEST_TO_KEEP)
+DELETE_BEFORE = db.Query(store.DELETE_BEFORE)
+PRUNINGS = db.Query(store.PRUNINGS)
+
+log = logging.getLogger("ringfence.events")
+
+
+@cache
+def _listing(filters: frozenset[str], newest_first: bool) -> db.Query:
+    return db.Query(store.listing(filters, newest_first=newest_first))
+
+
+def read_after(tx: db.Transaction, after: int, limit: int) -> list[Event]:
+    return [_event(row) for row in tx.rows(AFTER, after=after, limit=limit)]
+
+
+def page(
+    tx: db.Transaction, filters: dict[str, str], cursor: int | None, limit: int, *, newest_first: bool
+) -> list[Event]:
+    start = cursor if cursor is not None else (1 << 62 if newest_first else 0)
+    query = _listing(frozenset(filters), newest_first)
+    return [_event(row) for row in tx.rows(query, cursor=start, limit=limit, **filters)]
+
+
+def _event(row: db.Row) -> Event:
+    return Event(*row[:9], bytes(row[9]), bytes(row[10]))
+
+
+class Feed:
+    def __init__(self, database: db.Database) -> None:
+        self._database = database
+        self._ring: list[Event] = []
+        self._changed = asyncio.Event()
+        self._behind = asyncio.Event()
+        self._listeners: list[Callable[[list[Event]], None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sending: dict[asyncio.Task[object], float] = {}
+        self._joined: tuple[int, int, bytes] = (0, 0, b"")
+        self.last = 0
+        self.closing = False
+        self.subscribers = 0
+
+    async def open(self) -> None:
+        head = await self._database.read(lambda tx: tx.row(db.HEAD_QUERY))
+        self.last = head[0] if head else 0
+        self._database.on_commit = self._committed
+        self._tasks.append(asyncio.create_task(self._tick(), name="feed keepalive"))
+        if isinstance(self._database.backend, db.PostgreSQL):
+            self._tasks.append(asyncio.create_task(self._catch_up(), name="feed catch up"))
+            self._tasks.append(asyncio.create_task(self._listen(self._database.backend.url), name="feed listen"))
+
+    def drain(self) -> None:
+        """End every stream at its next event; clients reconnect with the last number they saw."""
+        self.closing = True
+        self._wake()
+
+    async def close(self) -> None:
+        self.drain()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def listen(self, listener: Callable[[list[Event]], None]) -> None:
+        """Call `listener`, on the loop, with every batch of events in order, whichever server committed it."""
+        self._listeners.append(listener)
+
+    async def stream(self, after: int | None, wants: Callable[[Event], bool] | None) -> AsyncGenerator[bytes, None]:
+        """Frames of the events after number `after` (None: from now on); ends when the server drains."""
+        if self.subscribers >= SUBSCRIBERS:
+            raise Unavailable(f"{SUBSCRIBERS} event streams are open already; close some, or repeat later")
+        cursor = self.last if after is None else min(after, self.last)
+        self.subscribers += 1
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        try:
+            yield b"retry: 1000\n: connected\n\n"
+            while not self.closing:
+                changed = self._changed
+                if cursor >= self.last:
+                    await changed.wait()
+                    if cursor >= self.last:
+                        yield b": keepalive\n\n"
+                        continue
+                cursor, chunk = await self._next(cursor, wants)
+                if chunk:
+                    self._sending[task] = loop.time()
+                    yield chunk
+                    self._sending.pop(task, None)
+        finally:
+            self._sending.pop(task, None)
+            self.subscribers -= 1
+
+    async def _next(self, cursor: int, wants: Callable[[Event], bool] | None) -> tuple[int, bytes]:
+        """The next chunk after `cursor`, and where it ends."""
+        if self._ring and cursor + 1 >= self._ring[0].seq:
+            start = cursor + 1 - self._ring[0].seq
+            events = self._ring[start : start + CHUNK]
+        else:
+            events = await self._database.read(lambda tx: read_after(tx, cursor, CHUNK))
+            if not events:
+                return max(cursor, self.last), b""
+        end = events[-1].seq
+        if wants is not None:
+            return end, b"".join([event.frame for event in events if wants(event)])
+        if self._joined[:2] != (cursor, end):
+            self._joined = (cursor, end, b"".join([event.frame for event in events]))
+        return end, self._joined[2]
+
+    def _committed(self, events: list[Event]) -> None:
+        if events[0].seq == self.last + 1:
+            self._publish(events)
+        else:  # another server's events lie between
+            self._behind.set()
+
+    def _publish(self, events: list[Event]) -> None:
+        self._ring += events
+        if len(self._ring) > 2 * RING:
+            del self._ring[:-RING]
+        self.last = events[-1].seq
+        for listener in self._listeners:
+            try:
+                listener(events)
+            except Exception:
+                log.exception("listener_failed")
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(KEEPALIVE)
+            self._wake()
+            for task, since in list(self._sending.items()):
+                if loop.time() - since > STUCK:
+                    task.cancel()
+
+    # Several servers on one PostgreSQL ----------------------------------------------------------------------------
+
+    async def _catch_up(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._behind.wait(), 1.0)
+            self._behind.clear()
+            try:
+                while events := await self._database.read(lambda tx: read_after(tx, self.last, CHUNK)):
+                    events = [event for event in events if event.seq > self.last]  # published while we read
+                    if events:
+                        self._publish(events)
+            except Unavailable as error:
+                log.warning("feed_behind: %s", error)
+
+    async def _listen(self, url: str) -> None:
+        import psycopg
+
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
+                async with connection:
+                    await connection.execute("LISTEN ringfence_events")
+                    async for note in connection.notifies():
+                        if int(note.payload) > self.last:
+                            self._behind.set()
+            except psycopg.OperationalError as error:
+                log.warning("listen_failed: %s", error)
+                await asyncio.sleep(1)
+
+
+# The audit log --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    ok: bool
+    checked: int
+    first: int
+    last: int
+    head: str
+    problem: str | None = None
+
+
+async def verify(database: db.Database, expected_head: str | None = None) -> Verdict:
+    """Walk the whole chain. `expected_head`, kept elsewhere, also shows a cut-off end."""
+    checked = first = after = 0
+    prev = GENESIS
+    seen_expected = False
+    while True:
+        chunk = await database.read(lambda tx, after=after: read_after(tx, after, 2000))  # type: ignore[misc]
+        for event in chunk:
+            if not checked:
+                first = event.seq
+                problem = await _wrong_start(database, event)
+                prev = event.prev
+                if problem:
+                    return Verdict(False, checked, first, event.seq, event.hash.hex(), problem)
+            elif event.seq != after + 1:
+                missing = (
+                    f"event {after + 1} is missing"
+                    if event.seq == after + 2
+                    else f"events {after + 1} to {event.seq - 1} are missing"
+                )
+                return Verdict(False, checked, first, after, prev.hex(), missing)
+            if not intact(event, prev):
+                return Verdict(
+                    False, checked, first, event.seq, prev.hex(), f"event {event.seq} is not as it was written"
+                )
+            prev, after = event.hash, event.seq
+            checked += 1
+            seen_expected = seen_expected or event.hash.hex() == expected_head
+        if not chunk:
+            break
+    if expected_head is not None and not seen_expected:
+        return Verdict(
+            False, checked, first, after, prev.hex(), f"the expected head {expected_head} is not in the chain"
+        )
+    return Verdict(True, checked, first, after, prev.hex())
+
+
+async def _wrong_start(database: db.Database, event: Event) -> str | None:
+    """What is wrong with the oldest event there is; nothing if it begins the chain, or where a pruning ended."""
+    if event.seq == 1:
+        return None if event.prev == GENESIS else "event 1 does not begin the chain"
+    prunings = [_event(row).payload for row in await database.read(lambda tx: tx.rows(PRUNINGS))]
+    for pruning in prunings:
+        if pruning["through"] == event.seq - 1 and pruning["hash"] == event.prev.hex():
+            return None
+    return f"the events before {event.seq} are missing, and no pruning tells of it"
+
+
+def prune(tx: db.Transaction, before: int, by: Actor = SYSTEM) -> int:
+    """Remove the events older than `before`; the newest always stays. Returns how many went."""
+    row = tx.row(OLDEST_TO_KEEP, time=before)
+    head = tx.row(db.HEAD_QUERY)
+    keep = (row and row[0]) or (head and head[0])
+    oldest = tx.rows(AFTER, after=0, limit=1)
+    if not keep or not oldest or oldest[0][0] >= keep:
+        return 0
+    kept = tx.row(ONE, seq=keep)
+    assert kept is not None
+    gone = tx.run(DELETE_BEFORE, seq=keep)
+    tx.record("events_pruned", by, {"through": keep - 1, "hash": _event(kept).prev.hex(), "count": gone})
+    return gone

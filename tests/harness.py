@@ -1,0 +1,121 @@
+"""A real server for tests: uvicorn on a real socket, its loop on a thread, its data in a temporary folder."""
+
+import asyncio
+import contextlib
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ringfence.app import House, build
+from ringfence.kernel.auth.model import Role, TokenKind
+from ringfence.kernel.clock import DAY, Clock
+from ringfence.kernel.events.model import SYSTEM
+from ringfence.server import listen, server
+from ringfence.settings import Settings
+
+
+class TestClock(Clock):
+    """Time that a test moves on by itself; it also ticks."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead
+
+    def advance(self, seconds: float) -> None:
+        self.ahead += int(seconds * 1_000_000)
+
+
+class Ringfence:
+    """A running server. `client(token)` talks to it; `admin` is signed in as an admin."""
+
+    def __init__(self, settings: Settings, template: Path | None) -> None:
+        self.settings = settings
+        self.clock = TestClock()
+        settings.data.mkdir(parents=True, exist_ok=True)
+        if template is not None and not (settings.data / "ringfence.db").exists():
+            shutil.copy(template, settings.data / "ringfence.db")
+        self._clients: list[httpx.Client] = []
+        self.start()
+        self.admin_token = self.token("admin", Role.ADMIN)
+        self.admin = self.client(self.admin_token)
+
+    def start(self) -> None:
+        self._socket = listen(self.settings)
+        self.port: int = self._socket.getsockname()[1]
+        self.settings = self.settings.model_copy(update={"port": self.port})
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.house: House = build(self.settings, self.clock)
+        self._server = server(self.house)
+        self._thread = threading.Thread(target=self._run, name="ringfence", daemon=True)
+        started = threading.Event()
+        self._started = started
+        self._thread.start()
+        assert started.wait(20), "the server did not start"
+
+    def _run(self) -> None:
+        async def run() -> None:
+            self.loop = asyncio.get_running_loop()
+            serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+            while not self._server.started and not serving.done():
+                await asyncio.sleep(0.002)
+            self._started.set()
+            await serving
+
+        with asyncio.Runner(loop_factory=self._server.config.get_loop_factory()) as runner:
+            runner.run(run())
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(20)
+        assert not self._thread.is_alive(), "the server did not stop"
+        self._socket.close()
+
+    def restart(self) -> None:
+        """Stop, and start again on the same port and data."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        self.stop()
+
+    def write(self, use_case: Any) -> Any:
+        """Run a use case on the server's own loop."""
+        return asyncio.run_coroutine_threadsafe(self.house.database.write(use_case), self.loop).result(20)
+
+    def token(self, name: str, role: Role | None = None, kind: TokenKind = TokenKind.API, **more: Any) -> str:
+        auth = self.house.auth
+        more.setdefault("lives", DAY)
+        issued: str = self.write(lambda tx: auth.issue(tx, SYSTEM, kind, name, role=role, **more))[1]
+        return issued
+
+    def client(self, token: str | None = None, **more: Any) -> httpx.Client:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **more)
+        self._clients.append(client)
+        return client
+
+    def agent(self, name: str, **more: Any) -> httpx.Client:
+        """A client that is a freshly registered agent."""
+        registered = self.admin.post("/agents/register", json={"name": name, **more})
+        assert registered.status_code == 201, registered.text
+        return self.client(registered.json()["token"])
+
+
+@contextlib.contextmanager
+def running(data: Path, template: Path | None = None, **settings: Any) -> Iterator[Ringfence]:
+    server = Ringfence(Settings(data=data, port=0, log_level="error", **settings), template)
+    try:
+        yield server
+    finally:
+        server.close()
