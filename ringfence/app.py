@@ -11,6 +11,10 @@ from prometheus_client import Gauge
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from ringfence.crew import routes as crew_routes
+from ringfence.crew.messages import routes as message_routes
+from ringfence.crew.messages.service import Messages
+from ringfence.crew.service import Crew
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
 from ringfence.kernel.auth.service import Auth
@@ -35,6 +39,8 @@ class House:
     auth: Auth
     endpoints: list[Endpoint]
     asgi: ASGIApp
+    housekeeping: Housekeeping
+    crew: Crew
 
 
 def build(settings: Settings, clock: Clock | None = None) -> House:
@@ -45,6 +51,9 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     feed = Feed(database)
     auth = Auth(database, settings)
     feed.listen(auth.observe)
+    crew = Crew(settings, auth, database.clock)
+    auth.on_use.append(lambda who: crew.seen(who.name) if who.is_agent else None)
+    messages = Messages(settings, crew, auth)
     server = Server(database, settings)
     metrics = Metrics()
     _measure(metrics, database, feed)
@@ -56,6 +65,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         Chore("refusals", 10, record_repeats),
         Chore("tokens", 30, auth.flush_used),
         Chore("forget", 3600, auth.forget),
+        Chore("messages", 30, messages.tidy),
     ]
     housekeeping = Housekeeping(database, chores, lambda: None)
 
@@ -63,6 +73,8 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     for api in (
         auth_routes.routes(auth, settings),
         event_routes.routes(feed, database, lambda principal, project: principal.sees(project)),
+        crew_routes.routes(crew),
+        message_routes.routes(messages, settings),
         system.routes(database, feed, settings, metrics, endpoints),
     ):
         endpoints += api.endpoints
@@ -80,7 +92,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
             await database.close()
 
     asgi = application(endpoints, server, auth, metrics, routes=[], lifespan=lifespan)
-    return House(settings, database, feed, auth, endpoints, asgi)
+    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew)
 
 
 def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:

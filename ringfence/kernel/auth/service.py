@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ringfence.kernel.auth import store
 from ringfence.kernel.auth.model import (
@@ -35,6 +35,7 @@ class Auth:
         self._settings = settings
         self._cache: dict[bytes, tuple[Principal, int | None, float]] = {}
         self._used: dict[str, int] = {}
+        self.on_use: list[Callable[[Principal], None]] = []  # told of every call somebody makes with a token
 
     # Looking up -----------------------------------------------------------------------------------------------------
 
@@ -53,6 +54,8 @@ class Auth:
         if expires_at is not None and expires_at <= now:
             raise Unauthenticated("this token has expired: ask for a new one", code="token_expired")
         self._used[principal.token_id] = now
+        for told in self.on_use:
+            told(principal)
         return principal
 
     def observe(self, events: list[Event]) -> None:
@@ -278,6 +281,11 @@ class Auth:
             person.role is Role.ADMIN and person.disabled_at is None and person.name != name
             for person in self.list_people(tx)
         )
+
+    def named(self, tx: Transaction, name: str) -> bool:
+        """Whether a person or a script goes by this name."""
+        tokens = tx.rows(store.TOKENS_OF, subject=name, cursor="", limit=1000)
+        return tx.row(store.PERSON, name=name) is not None or any(row[1] == TokenKind.API for row in tokens)
 
     def _agents(self, tx: Transaction, name: str) -> set[str]:
         """The agents of that name: people and agents share one set of names."""

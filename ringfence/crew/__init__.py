@@ -1,0 +1,1 @@
+"""Agents: who they are, what they can do, how far they may go alone, and whether they are well."""
