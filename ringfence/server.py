@@ -1,24 +1,54 @@
 """The server process: migrate, listen, say that we are ready, serve, drain.
 
-Started by the supervisor (`ringfence up`), which reads one line of JSON from the descriptor `--ready-fd` once the
-sockets listen.
+Started by the supervisor as `python -m ringfence.server READY_FD ORDER_FD`. It reads its `Order` from the one
+descriptor, and writes one line of JSON to the other once it serves: a `Welcome`, or `{"error": sentence}`.
 """
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import sys
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from ringfence.app import House, build
 from ringfence.kernel import logs, migrations
+from ringfence.kernel.auth.model import Principal, Role, TokenKind, check_name
+from ringfence.kernel.auth.routes import signin_url
+from ringfence.kernel.auth.service import Auth
+from ringfence.kernel.database import Transaction
+from ringfence.kernel.errors import Invalid, RingfenceError, Unauthenticated
+from ringfence.kernel.events.model import SYSTEM
 from ringfence.settings import Settings
+from ringfence.supervisor import BACKLOG
+from ringfence.supervisor import listen as listen  # for who runs a server without a supervisor
 
-BACKLOG = 2048
+log = logging.getLogger("ringfence.server")
+
+
+class Order(BaseModel):
+    """What the supervisor wants served."""
+
+    settings: Settings
+    socket: int  # listens already; the supervisor keeps it when we die
+    origin: str  # how this machine reaches it
+    owner: str  # the first person's name, when there is nobody yet
+    tokens: list[str]  # the command line's, as far as they are known: a good one is kept
+    link: bool  # whether a sign-in link is wanted
+
+
+class Welcome(TypedDict):
+    """What lets the one who started us in."""
+
+    person: str
+    token: str
+    link: str | None
 
 
 class Server(uvicorn.Server):
@@ -27,6 +57,12 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, house: House) -> None:
         super().__init__(config)
         self._house = house
+        self.on_started: Callable[[], Awaitable[None]] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self.on_started is not None:
+            await self.on_started()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self._house.feed.drain()
@@ -35,15 +71,6 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._house.feed.drain()
         await super().shutdown(sockets)
-
-
-def listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.bind((settings.host, settings.port))
-    found.listen(BACKLOG)
-    return found
 
 
 def prepare(settings: Settings) -> None:
@@ -72,30 +99,100 @@ def server(house: House) -> Server:
     return Server(config, house)
 
 
-def serve(settings: Settings, ready_fd: int | None = None) -> None:
-    logs.configure(settings)
-    prepare(settings)
-    sock = listen(settings)
-    house = build(settings)
-    running = server(house)
+# Letting the first person in ------------------------------------------------------------------------------------------
 
-    async def run() -> None:
-        serving = asyncio.create_task(running.serve(sockets=[sock]))
-        while not running.started and not serving.done():
-            await asyncio.sleep(0.005)
-        if running.started and ready_fd is not None:
-            host, port = sock.getsockname()[:2]
-            os.write(ready_fd, json.dumps({"host": host, "port": port}).encode() + b"\n")
-            os.close(ready_fd)
-        await serving
 
+async def welcome(house: House, order: Order) -> Welcome:
+    """The first person, made when there is nobody yet, a sign-in link, and a token for this machine's command line."""
+    known = await _good_token(house.auth, order.tokens)
+    return await house.database.write(lambda tx: _welcome(tx, house.auth, order, known))
+
+
+async def _good_token(auth: Auth, tokens: list[str]) -> tuple[str, str] | None:
+    """The first of these that still opens everything, and whose it is."""
+    for secret in tokens:
+        try:
+            principal = await auth.principal(secret)
+        except Unauthenticated:
+            continue
+        if principal.may(Role.ADMIN) and principal.projects is None:
+            return secret, principal.name
+    return None
+
+
+def _welcome(tx: Transaction, auth: Auth, order: Order, known: tuple[str, str] | None) -> Welcome:
+    admins = [person.name for person in auth.list_people(tx) if person.role is Role.ADMIN and not person.disabled_at]
+    code = None
+    if not admins:
+        person = _possible(order.owner)
+        code = auth.invite(tx, None, person, Role.ADMIN)[1]
+    else:
+        preferred = (known[1] if known else "", order.owner, admins[0])
+        person = next(name for name in preferred if name in admins)
+        if order.link:
+            code = auth.signin_link(tx, SYSTEM, person)
+    token = known[0] if known else _local_token(tx, auth, order.settings, person)
+    return {"person": person, "token": token, "link": code and signin_url(order.settings, order.origin, code)}
+
+
+def _possible(name: str) -> str:
+    try:
+        return check_name(name)
+    except Invalid:
+        return "admin"
+
+
+def _local_token(tx: Transaction, auth: Auth, settings: Settings, person: str) -> str:
+    """It does not expire, and takes the place of the one before it."""
+    note = f"command line on {socket.gethostname()}, {settings.data}"[:200]
+    oneself = Principal(TokenKind.API, person, Role.VIEWER)
+    for token in auth.list_tokens(tx, oneself, "", 1000):
+        if token.note == note and token.revoked_at is None:
+            auth.revoke_token(tx, oneself, token.id)
+    return auth.issue(tx, SYSTEM, TokenKind.API, person, role=Role.ADMIN, note=note)[1]
+
+
+# The process ----------------------------------------------------------------------------------------------------------
+
+
+def serve(order: Order, ready_fd: int) -> None:
+    def say(word: object) -> None:
+        os.write(ready_fd, json.dumps(word).encode() + b"\n")
+        os.close(ready_fd)
+
+    try:
+        prepare(order.settings)
+        house = build(order.settings)
+        running = server(house)
+        running.config.load()
+    except (RingfenceError, OSError) as error:
+        say({"error": _reason(error, order.settings)})
+        sys.exit(1)
+
+    async def greet() -> None:
+        try:
+            say(await welcome(house, order))
+        except RingfenceError as error:
+            say({"error": str(error)})
+            running.should_exit = True
+
+    running.on_started = greet
     with asyncio.Runner(loop_factory=running.config.get_loop_factory()) as runner:
-        runner.run(run())
+        runner.run(running.serve(sockets=[socket.socket(fileno=order.socket)]))
+
+
+def _reason(error: Exception, settings: Settings) -> str:
+    if settings.tls_cert and isinstance(error, OSError):  # ssl.SSLError is one
+        return f"the certificate {settings.tls_cert} and its key {settings.tls_key} cannot be used: {error}"
+    return str(error)
 
 
 def main() -> None:
-    ready_fd = int(sys.argv[1]) if len(sys.argv) > 1 else None
-    serve(Settings.model_validate_json(Path(f"/proc/self/fd/{sys.argv[2]}").read_bytes()), ready_fd)
+    ready_fd, order_fd = map(int, sys.argv[1:3])
+    with os.fdopen(order_fd, "rb") as file:
+        order = Order.model_validate_json(file.read())
+    logs.configure(order.settings)
+    serve(order, ready_fd)
 
 
 if __name__ == "__main__":

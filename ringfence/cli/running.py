@@ -1,0 +1,223 @@
+"""Ringfence on this machine: up, down, status."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+import ringfence
+from ringfence.cli.api import Api
+from ringfence.cli.invocation import Invocation, alone
+from ringfence.cli.places import Contexts, Wanted, config_folder, default_data
+from ringfence.cli.problems import Problem, Unreachable
+from ringfence.cli.screen import Column, Screen, moment, say
+from ringfence.supervisor import AlreadyRunning, Lock, Log, Running, Started, StartError, Supervisor, detach, stop
+
+STARTING_WITHIN = 30.0  # seconds another `up` may take until it serves
+STOPPING_WITHIN = 30.0
+
+
+@alone("up")
+def up(
+    run: Invocation,
+    host: Annotated[str | None, Option(help="The address to listen on; 0.0.0.0: all. [127.0.0.1]")] = None,
+    port: Annotated[int | None, Option(help="The port to listen on; 0: any free one. [8080]")] = None,
+    data: Annotated[Path | None, Option(help="The folder that holds all state.")] = None,
+    config: Annotated[Path | None, Option(help="A settings file. [DATA/ringfence.toml]")] = None,
+    database: Annotated[str | None, Option(help="A postgresql:// URL instead of SQLite in the data folder.")] = None,
+    public_url: Annotated[str | None, Option(help="Where people reach it, behind a reverse proxy.")] = None,
+    tls_cert: Annotated[Path | None, Option(help="Certificate chain (PEM): serve HTTPS.")] = None,
+    tls_key: Annotated[Path | None, Option(help="Key of the certificate (PEM).")] = None,
+    log_level: Annotated[str | None, Option(help="debug, info, warning or error. [info]")] = None,
+    log_format: Annotated[str | None, Option(help="auto, console or json. [auto]")] = None,
+    detach_: Annotated[bool, Option("--detach", help="Go on in the background; return once it is healthy.")] = False,
+) -> None:
+    """Start Ringfence here, and keep it running.
+
+    Prints where it listens, and a link that signs a browser in, once. The first start makes you its first person.
+    Ctrl-C stops it when what is under way is done; a second Ctrl-C at once.
+    """
+    settings = load_settings(
+        data=data, config=config, host=host, port=port, database=database, public_url=public_url,
+        tls_cert=tls_cert, tls_key=tls_key, log_level=log_level, log_format=log_format,
+    )  # fmt: skip
+    if (running := Running.on(settings.data)) is not None:
+        _already(run.screen, running)
+        return
+
+    def supervisor(started: Callable[[Started], None], notice: Callable[[str], None], log: Log | None) -> Supervisor:
+        known = _known_tokens(settings.data)
+        return Supervisor(settings, ringfence.__version__, owner(), known, started, notice, log)
+
+    def announce(url: str, link: str, running: Running) -> None:
+        _keep(run.screen, running)
+        _announce(run.screen, url, link, running, detached=detach_)
+
+    try:
+        if detach_:
+            _detached(settings.data, supervisor, announce)
+        else:
+            notice = lambda sentence: say(sys.stderr, f"ringfence: {sentence}")  # noqa: E731
+            supervisor(lambda it: announce(it.running.url, it.link, it.running), notice, None).run()
+    except AlreadyRunning:
+        _already(run.screen, _wait_for(settings.data))
+    except StartError as error:
+        raise Problem(str(error)) from None
+
+
+def _detached(data: Path, supervisor: Any, announce: Callable[[str, str, Running], None]) -> None:
+    def daemon(report: Callable[[dict[str, Any]], None], log: Log) -> None:
+        def notice(sentence: str) -> None:
+            log.write(f"ringfence: {sentence}\n".encode())
+
+        try:
+            supervisor(lambda it: report({"url": it.running.url, "link": it.link}), notice, log).run()
+        except AlreadyRunning:
+            report({"already": True})
+        except StartError as error:
+            report({"error": str(error)})
+
+    try:
+        said = detach(data, daemon)
+    except OSError as error:
+        raise StartError(
+            f"the data folder {data} cannot be used ({error.strerror}): choose another with --data DIR"
+        ) from None
+    if said is None:
+        raise StartError(f"it did not start; what it said is in {data / 'run/server.log'}")
+    if said.get("already"):
+        raise AlreadyRunning
+    if "error" in said:
+        raise StartError(said["error"])
+    running = Running.on(data)
+    if running is None:
+        raise StartError(f"it stopped again; what it said is in {data / 'run/server.log'}")
+    announce(said["url"], said["link"], running)
+
+
+def load_settings(**flags: Any) -> Any:
+    from ringfence.settings import Settings, SettingsError
+
+    try:
+        return Settings.load(config=flags.pop("config", None), **flags)
+    except SettingsError as error:
+        raise Problem(str(error)) from None
+
+
+def owner() -> str:
+    """Who the first person is to be; the server says `admin` where the name is not possible."""
+    return os.environ.get("SUDO_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "admin"
+
+
+def _known_tokens(data: Path) -> list[str]:
+    try:
+        contexts = Contexts(config_folder())
+    except (Problem, RuntimeError):
+        return []
+    name = contexts.of_data(data)
+    token = contexts.known[name].token if name is not None else None
+    return [token] if token else []
+
+
+def _keep(screen: Screen, running: Running) -> None:
+    """Remember the token in the user's configuration; without a home it is in the data folder only."""
+    try:
+        Contexts(config_folder()).keep_local(Path(running.data), running.url, running.token)
+    except (Problem, RuntimeError) as error:
+        screen.note(f"note: {error}")
+
+
+def _announce(screen: Screen, url: str, link: str, running: Running, *, detached: bool) -> None:
+    facts = {"url": url, "signin_url": link, "data": running.data, "pid": running.pid, "person": running.person}
+    if screen.as_json:
+        screen.json(facts)
+        return
+    if screen.quiet:
+        screen.text(url)
+        return
+    hint = "" if Path(running.data) == default_data() else f" --data {running.data}"
+    screen.text(f"Ringfence {running.version} runs at {url}")
+    screen.text(f"Data: {running.data}")
+    screen.text(f"\nSign in as {running.person}, once, with this link:\n\n  {link}\n")
+    screen.text(f"Another link: ringfence login --link{hint}")
+    screen.text(f"Stop it:      ringfence down{hint}" if detached else "Stop it:      Ctrl-C")
+
+
+def _already(screen: Screen, running: Running) -> None:
+    link = fresh_link(running)
+    if not screen.as_json and not screen.quiet:
+        screen.text(f"Ringfence runs already on {running.data} (process {running.pid}).")
+    _announce(screen, running.url, link, running, detached=True)
+
+
+def fresh_link(running: Running) -> str:
+    api = Api(Wanted(data=Path(running.data)).place({}))
+    try:
+        link: str = api.post("/api/v1/signin-links").body["url"]
+        return link
+    finally:
+        api.close()
+
+
+def _wait_for(data: Path) -> Running:
+    """Somebody else is starting it: wait until they have."""
+    give_up = time.monotonic() + STARTING_WITHIN
+    while time.monotonic() < give_up:
+        if (running := Running.on(data)) is not None:
+            return running
+        time.sleep(0.05)
+    holder = Lock.holder(data)
+    who = f"process {holder}" if holder is not None else "another process"
+    raise Problem(f"{who} works on {data}, and serves nothing: wait for it, or end it")
+
+
+@alone("down")
+def down(
+    run: Invocation,
+    data: Annotated[Path | None, Option(help="The data folder it runs on.")] = None,
+) -> None:
+    """Stop the Ringfence that runs here.
+
+    What is under way is finished first. It is no error when none runs.
+    """
+    folder = (data or Path(os.environ.get("RINGFENCE_DATA") or default_data())).expanduser().absolute()
+    try:
+        stopped = stop(folder, STOPPING_WITHIN)
+    except PermissionError:
+        raise Problem(f"the Ringfence on {folder} belongs to another user: stop it as that user, or as root") from None
+    facts = {"data": str(folder), "stopped": stopped}
+    run.screen.done(facts, f"Stopped: {folder}" if stopped else f"No Ringfence runs on {folder}.")
+
+
+@alone("status")
+def status(run: Invocation) -> None:
+    """Whether a server runs, where, and who you are there."""
+    place = run.place
+    facts: dict[str, Any] = {"url": place.url, "found_by": place.source}
+    try:
+        ready = run.api.ask("GET", "/readyz", accept=(200, 503)).body
+    except Unreachable:
+        if run.screen.as_json:
+            run.screen.json({**facts, "status": "unreachable"})
+        raise
+    facts |= {"status": ready["status"], "version": ready["version"], "database": ready["database"]}
+    if place.token:
+        me = run.api.get("/api/v1/me")
+        facts |= {"you": me["name"], "role": me["role"] or me["kind"]}
+    running = Running.on(Path(place.source)) if place.source.startswith("/") else None
+    if running is not None:
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(running.since))
+        facts |= {"data": running.data, "pid": running.pid, "server_pid": running.server_pid, "since": since}
+    columns = [
+        Column("Status", "status"), Column("Address", "url"), Column("Version", "version"),
+        Column("Database", "database"), Column("You", "you"), Column("Role", "role"), Column("Data", "data"),
+        Column("Process", "pid"), Column("Since", lambda it: moment(it.get("since"), seconds=True)),
+        Column("Found by", "found_by"),
+    ]  # fmt: skip
+    run.screen.facts(facts, columns)
+    if ready["status"] != "ok":
+        raise Problem(f"{place.url} is not ready: {ready['database']}")

@@ -1,0 +1,661 @@
+"""The supervisor: one per data folder, and the processes it keeps alive.
+
+    lock DIR/run/lock ──► listen ──► start the server ──► "ready" ──► DIR/run/server.json ──► tell who asked
+                                       ▲          │ dies
+                                       └──────────┘ after 1 s, 2 s, .. 30 s
+    SIGTERM or SIGINT: the processes finish what they do; a second one ends them at once
+
+The listening socket belongs to the supervisor: a server that died comes back on the same port, and who connects in the
+meantime waits instead of being refused. A supervised process dies with its supervisor.
+
+The command line imports this module for every command, so it keeps to the standard library.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import http.client
+import json
+import os
+import selectors
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from ringfence.settings import Settings
+
+BACKLOG = 2048
+READY_WITHIN = 300.0  # seconds: a large database may be migrated first
+HEALTHY_WITHIN = 10.0
+FIRST_DELAY, LONGEST_DELAY = 1.0, 30.0
+SETTLED = 60.0  # seconds a process lives until its next death counts as its first
+LOG_BYTES, LOG_FILES = 10 << 20, 3
+_PR_SET_PDEATHSIG = 1
+
+
+class StartError(Exception):
+    """Why it cannot start, and what to do."""
+
+
+class AlreadyRunning(Exception):
+    """Another supervisor holds this data folder."""
+
+
+# Who runs on a data folder --------------------------------------------------------------------------------------------
+
+
+def process_started(pid: int) -> int | None:
+    """When a living process was started, in ticks since the boot: with its pid, what tells it from all others."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A running Ringfence, as DIR/run/server.json tells of it to those who may read that file."""
+
+    url: str
+    pid: int  # of the supervisor
+    started: int
+    boot: str
+    server_pid: int
+    since: float
+    version: str
+    data: str
+    token: str
+    person: str
+    certificate: str | None = None  # what an HTTPS server shows; a client on this machine trusts this one alone
+
+    @classmethod
+    def on(cls, data: Path) -> "Running | None":
+        """Who runs on this folder now; what a kill or a power cut left behind does not count."""
+        found = cls.read(data)
+        alive = found is not None and found.boot == boot_id() and process_started(found.pid) == found.started
+        return found if alive else None
+
+    @classmethod
+    def read(cls, data: Path) -> "Running | None":
+        try:
+            return cls(**json.loads((data / "run/server.json").read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write(self, data: Path) -> None:
+        write_private(data / "run/server.json", json.dumps(asdict(self), indent=1) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in one step; nobody but its owner can read it, at no time."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def make_folders(data: Path) -> None:
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (data / "run").mkdir(exist_ok=True, mode=0o700)
+
+
+class Lock:
+    """Held by whoever may write to a data folder; the kernel drops it when they die."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self._file: BinaryIO | None = None
+
+    def take(self) -> bool:
+        """False: somebody else holds it."""
+        try:
+            make_folders(self.data)
+            file = (self.data / "run/lock").open("ab", buffering=0)
+        except OSError as error:
+            raise StartError(
+                f"the data folder {self.data} cannot be used ({error.strerror}): choose another with --data DIR"
+            ) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        file.truncate(0)
+        file.write(f"{os.getpid()} {process_started(os.getpid())} {boot_id()}\n".encode())
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @staticmethod
+    def holder(data: Path) -> int | None:
+        """The process that holds it now, if its note in the file is true."""
+        try:
+            pid, started, boot = (data / "run/lock").read_text().split(" ")
+            return int(pid) if boot.strip() == boot_id() and process_started(int(pid)) == int(started) else None
+        except (OSError, ValueError):
+            return None
+
+
+# Listening ------------------------------------------------------------------------------------------------------------
+
+
+def listen(settings: "Settings") -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((settings.host, settings.port))
+        found.listen(BACKLOG)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def _listen_or_explain(settings: "Settings", predecessor: int | None) -> socket.socket:
+    """`predecessor`: a server whose supervisor was killed; it holds the port until the kernel has ended it too."""
+    give_up = time.monotonic() + 5
+    while True:
+        try:
+            return listen(settings)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and predecessor is not None and time.monotonic() < give_up:
+                if process_started(predecessor) is None:
+                    predecessor = None
+                time.sleep(0.02)
+                continue
+            raise StartError(_why_not(settings, error)) from None
+
+
+def _why_not(settings: "Settings", error: OSError) -> str:
+    where = f"{settings.host} port {settings.port}"
+    if error.errno == errno.EADDRINUSE:
+        holder = listener_on(settings.port)
+        who = f"{holder[1]} (process {holder[0]})" if holder else "another process"
+        return f"port {settings.port} is in use by {who}: choose another with --port, or --port 0 for any free one"
+    if error.errno == errno.EACCES:
+        return f"listening on {where} is not allowed to this user: choose a port above 1023 with --port"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"this machine has no address {settings.host!r}: choose another with --host, such as 127.0.0.1"
+    return f"listening on {where} failed ({error.strerror}): choose others with --host and --port"
+
+
+def listener_on(port: int) -> tuple[int, str] | None:
+    """The process that listens on a TCP port of this machine and its name, if we may see it."""
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                    sockets.add(f"socket:[{fields[9]}]")
+    for process in Path("/proc").iterdir() if sockets else ():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if any(_link(fd) in sockets for fd in (process / "fd").iterdir()):
+                return int(process.name), (process / "comm").read_text().strip()
+    return None
+
+
+def _link(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return str(path.readlink())
+    return ""
+
+
+def address(settings: "Settings", listening: socket.socket) -> str:
+    """The URL under which this machine reaches the socket."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  recognised, not bound
+    return f"{settings.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+# Supervised processes -------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """A supervised process: `python -m MODULE READY_FD ORDER_FD`.
+
+    It reads its order (JSON) from the one descriptor, and writes one line of JSON to the other: what it has to say
+    once it is ready, or `{"error": sentence}`.
+    """
+
+    def __init__(
+        self, module: str, order: Callable[[], dict[str, Any]], keep: Sequence[int], output: int | None
+    ) -> None:
+        self.module = module
+        self.popen: subprocess.Popen[bytes] | None = None
+        self.ready: dict[str, Any] | None = None
+        self.ready_fd: int | None = None
+        self.restart_at: float | None = None
+        self._order = order
+        self._keep = tuple(keep)
+        self._output = output
+        self._delay = FIRST_DELAY
+        self._began = 0.0
+        self._said = b""
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid if self.popen is not None else 0
+
+    def start(self) -> None:
+        self.ready, self.restart_at, self._said = None, None, b""
+        self.ready_fd, said = os.pipe()
+        order = os.memfd_create("order")
+        try:
+            os.write(order, json.dumps(self._order()).encode())
+            os.lseek(order, 0, os.SEEK_SET)
+            # -P: a folder `ringfence` where the user happens to be is not ours.
+            command = [sys.executable, "-P", "-m", self.module, str(said), str(order)]
+            self.popen = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output, pass_fds=(said, order, *self._keep),
+                process_group=0,  # Ctrl-C is for the supervisor, which passes it on once
+                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509  the supervisor has one thread
+            )  # fmt: skip
+        finally:
+            os.close(said)
+            os.close(order)
+        self._began = time.monotonic()
+
+    def hear(self) -> bool:
+        """Read what it says about being ready; True when it has said it, or can no longer say it."""
+        assert self.ready_fd is not None
+        chunk = os.read(self.ready_fd, 65536)
+        self._said += chunk
+        if chunk and b"\n" not in self._said:
+            return False
+        os.close(self.ready_fd)
+        self.ready_fd = None
+        if self._said.endswith(b"\n"):
+            self.ready = json.loads(self._said)
+        return True
+
+    def died(self) -> int | None:
+        """Its exit status, if it has ended since this was last asked; then it is due to be started again."""
+        if self.popen is None or (status := self.popen.poll()) is None:
+            return None
+        self.popen = None
+        if self.ready_fd is not None:
+            os.close(self.ready_fd)
+            self.ready_fd = None
+        if self.ready is not None and time.monotonic() - self._began > SETTLED:
+            self._delay = FIRST_DELAY
+        self.restart_at = time.monotonic() + self._delay
+        self._delay = min(self._delay * 2, LONGEST_DELAY)
+        return status
+
+    def tell(self, number: signal.Signals) -> None:
+        if self.popen is not None:
+            self.popen.send_signal(number)
+
+
+def _die_with(supervisor: int) -> Callable[[], None]:
+    prctl = ctypes.CDLL(None).prctl
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != supervisor:
+            os._exit(1)
+
+    return in_child
+
+
+class Log:
+    """A file for what processes print, renamed when it is full; the oldest goes."""
+
+    def __init__(self, path: Path, limit: int = LOG_BYTES, files: int = LOG_FILES) -> None:
+        self._path = path
+        self._limit = limit
+        self._files = files
+        self.read_fd, self.write_fd = os.pipe()
+        self._open()
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        self._size = os.fstat(self._fd).st_size
+
+    def take(self) -> None:
+        """Move what was printed into the file. On a full disk it is lost, and the processes go on."""
+        self.write(os.read(self.read_fd, 1 << 16))
+
+    def write(self, chunk: bytes) -> None:
+        with contextlib.suppress(OSError):
+            if self._size + len(chunk) > self._limit:
+                self._turn()
+            self._size += os.write(self._fd, chunk)
+
+    def _turn(self) -> None:
+        for number in range(self._files - 1, 0, -1):
+            older = self._path.with_name(f"{self._path.name}.{number}")
+            newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
+            with contextlib.suppress(FileNotFoundError):
+                newer.replace(older)
+        os.close(self._fd)
+        self._open()
+
+
+# The supervisor -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What `ringfence up` tells: where it listens, and a link that signs a browser in, once."""
+
+    running: Running
+    link: str
+
+
+class Supervisor:
+    def __init__(
+        self,
+        settings: "Settings",
+        version: str,
+        owner: str,
+        known_tokens: Sequence[str],
+        started: Callable[[Started], None],
+        notice: Callable[[str], None],
+        log: Log | None = None,
+    ) -> None:
+        self._settings = settings
+        self._version = version
+        self._owner = owner
+        self._known_tokens = list(known_tokens)
+        self._started = started
+        self._notice = notice
+        self._log = log
+        self._asked_to_stop = 0
+        self._first = True  # until the server has been ready once
+
+    def run(self) -> None:
+        """Until asked to stop. Raises AlreadyRunning, or StartError when the server does not come up."""
+        lock = Lock(self._settings.data)
+        if not lock.take():
+            raise AlreadyRunning
+        before = Running.read(self._settings.data)
+        (self._settings.data / "run/server.json").unlink(missing_ok=True)
+        try:
+            with self._listening(before) as listening, self._signals() as wake, selectors.DefaultSelector() as selector:
+                selector.register(wake, selectors.EVENT_READ, lambda: wake.recv(4096))
+                if self._log is not None:
+                    selector.register(self._log.read_fd, selectors.EVENT_READ, self._log.take)
+                self._supervise(listening, selector)
+        finally:
+            (self._settings.data / "run/server.json").unlink(missing_ok=True)
+            lock.release()
+
+    @contextlib.contextmanager
+    def _listening(self, before: Running | None) -> Iterator[socket.socket]:
+        orphan = before.server_pid if before is not None and before.boot == boot_id() else None
+        with contextlib.closing(_listen_or_explain(self._settings, orphan)) as listening:
+            self.url = address(self._settings, listening)
+            self._settings = self._settings.model_copy(update={"port": listening.getsockname()[1]})
+            if before is not None:
+                self._known_tokens.insert(0, before.token)
+            yield listening
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[socket.socket]:
+        """A socket that becomes readable when a process has ended or somebody wants us to stop."""
+
+        def stop(number: int, frame: object) -> None:
+            self._asked_to_stop += 1
+
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        wake, wakeup = socket.socketpair()
+        with wake, wakeup:
+            wake.setblocking(False)
+            wakeup.setblocking(False)
+            old = {number: signal.signal(number, stop) for number in numbers}
+            old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
+            signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+            try:
+                yield wake
+            finally:
+                signal.set_wakeup_fd(-1)
+                for number, handler in old.items():
+                    signal.signal(number, handler)
+
+    def _supervise(self, listening: socket.socket, selector: selectors.BaseSelector) -> None:
+        def order() -> dict[str, Any]:
+            return {
+                "settings": self._settings.model_dump(mode="json"),
+                "socket": listening.fileno(),
+                "origin": self.url,
+                "owner": self._owner,
+                "tokens": self._known_tokens,
+                "link": self._first,
+            }
+
+        output = None if self._log is None else self._log.write_fd
+        server = Process("ringfence.server", order, [listening.fileno()], output)
+        self._since = time.time()
+        told = 0  # the stop requests that were passed on
+        stop_by: float | None = None
+        self._start(server, selector)
+        try:
+            while True:
+                self._wait(selector, server, stop_by)
+                if (status := server.died()) is not None:
+                    if self._asked_to_stop:
+                        return
+                    self._after_death(server, status)
+                if self._asked_to_stop > told:
+                    told = self._asked_to_stop
+                    if server.popen is None:
+                        return
+                    self._notice("stopping" if told == 1 else "stopping at once")
+                    server.tell(signal.SIGTERM if told == 1 else signal.SIGKILL)
+                    stop_by = time.monotonic() + self._settings.drain_seconds + 5
+                elif stop_by is not None and time.monotonic() > stop_by:
+                    server.tell(signal.SIGKILL)
+                if server.restart_at is not None and time.monotonic() >= server.restart_at:
+                    self._start(server, selector)
+        finally:
+            if server.popen is not None:
+                server.popen.kill()
+                server.popen.wait()
+            if self._log is not None:
+                self._drain_log(self._log)
+
+    def _start(self, server: Process, selector: selectors.BaseSelector) -> None:
+        server.start()
+        ready_fd = server.ready_fd
+        assert ready_fd is not None
+        self._ready_by = time.monotonic() + READY_WITHIN
+
+        def hear() -> None:
+            selected = server.ready_fd == ready_fd
+            if not selected or server.hear():
+                selector.unregister(ready_fd)
+            if selected and server.ready is not None:
+                self._server_ready(server)
+
+        selector.register(ready_fd, selectors.EVENT_READ, hear)
+
+    def _wait(self, selector: selectors.BaseSelector, server: Process, stop_by: float | None) -> None:
+        """Until something happens: a word, a death, a signal, output, or a moment that was waited for."""
+        now = time.monotonic()
+        ready_by = self._ready_by if server.ready_fd is not None else None
+        if ready_by is not None and now > ready_by:
+            self._notice(f"the server was not ready within {READY_WITHIN:.0f} s")
+            server.tell(signal.SIGKILL)
+            ready_by = now + 5
+        moments = [moment for moment in (server.restart_at, stop_by, ready_by) if moment is not None]
+        for key, _ in selector.select(max(0.0, min(moments) - now) if moments else None):
+            key.data()
+
+    def _server_ready(self, server: Process) -> None:
+        said = server.ready or {}
+        if "error" in said:
+            if self._first:
+                raise StartError(said["error"])
+            self._notice(said["error"])
+            return
+        self._known_tokens = [said["token"]]
+        running = Running(
+            url=self.url,
+            pid=os.getpid(),
+            started=process_started(os.getpid()) or 0,
+            boot=boot_id(),
+            server_pid=server.pid,
+            since=self._since,
+            version=self._version,
+            data=str(self._settings.data),
+            token=said["token"],
+            person=said["person"],
+            certificate=str(self._settings.tls_cert.absolute()) if self._settings.tls_cert else None,
+        )
+        running.write(self._settings.data)
+        if self._first:
+            self._first = False
+            healthy(self.url)
+            self._started(Started(running, said["link"]))
+        else:
+            self._notice("the server is back")
+
+    def _after_death(self, server: Process, status: int) -> None:
+        how = f"signal {-status} ended it" if status < 0 else f"status {status}"
+        if self._first:
+            raise StartError(f"the server did not start ({how}); what it said is {self._where()}")
+        assert server.restart_at is not None
+        delay = server.restart_at - time.monotonic()
+        self._notice(f"the server died ({how}) and is started again in {delay:.0f} s; what it said is {self._where()}")
+
+    def _where(self) -> str:
+        return "above" if self._log is None else f"in {self._settings.data / 'run/server.log'}"
+
+    @staticmethod
+    def _drain_log(log: Log) -> None:
+        os.set_blocking(log.read_fd, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                log.take()
+
+
+def healthy(url: str) -> None:
+    """Return when /readyz says so; StartError with its reason otherwise."""
+    reason = ""
+    give_up = time.monotonic() + HEALTHY_WITHIN
+    while time.monotonic() < give_up:
+        try:
+            status, body = _ask_readyz(url)
+            if status == 200:
+                return
+            reason = json.loads(body).get("database", "")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = str(error)
+        time.sleep(0.05)
+    raise StartError(f"{url}/readyz is not healthy: {reason}")
+
+
+def _ask_readyz(url: str) -> tuple[int, bytes]:
+    scheme, _, host = url.partition("://")
+    if scheme == "https":
+        # It is our own child, on a socket that we hold: what its certificate says is for others.
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            host, timeout=HEALTHY_WITHIN, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(host, timeout=HEALTHY_WITHIN)
+    with contextlib.closing(connection):
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+# Into the background, and out of it -----------------------------------------------------------------------------------
+
+
+def detach(data: Path, run: Callable[[Callable[[dict[str, Any]], None], Log], None]) -> dict[str, Any] | None:
+    """Run as a daemon, and return the first thing it reports (None: it died without a word).
+
+    `run(report, log)` is called in a process of its own session, whose output goes to DIR/run/server.log.
+    """
+    make_folders(data)
+    read_fd, write_fd = os.pipe()
+    if (middle := os.fork()) == 0:
+        os.close(read_fd)
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        _as_daemon(data, write_fd, run)
+    os.close(write_fd)
+    os.waitpid(middle, 0)
+    with os.fdopen(read_fd, "rb") as reports:
+        line = reports.readline()
+    return json.loads(line) if line else None
+
+
+def _as_daemon(data: Path, report_fd: int, run: Callable[[Callable[[dict[str, Any]], None], Log], None]) -> None:
+    def report(facts: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            os.write(report_fd, json.dumps(facts).encode() + b"\n")
+            os.close(report_fd)
+
+    status = 1
+    try:
+        log = Log(data / "run/server.log")
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log.write_fd, 1)
+        os.dup2(log.write_fd, 2)
+        os.chdir("/")
+        os.umask(0o077)
+        run(report, log)
+        status = 0
+    except BaseException as error:
+        report({"error": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(status)
+
+
+def stop(data: Path, deadline: float) -> bool:
+    """Stop who runs on this folder, and wait until they are gone; False: nobody runs."""
+    running = Running.on(data)
+    pid = running.pid if running is not None else Lock.holder(data)
+    if pid is None:
+        return False
+    started = process_started(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        ask_again = time.monotonic() + deadline
+        while process_started(pid) == started:
+            if time.monotonic() > ask_again:
+                os.kill(pid, signal.SIGTERM)
+                ask_again += deadline
+            time.sleep(0.01)
+    return True
