@@ -1,0 +1,1 @@
+"""Messages between agents, and between agents and people: stored, then delivered until acknowledged."""
