@@ -1,0 +1,1 @@
+"""The board: projects, tasks, claims, WIP limits, dependencies, files and metrics."""

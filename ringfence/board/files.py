@@ -1,0 +1,162 @@
+"""Files of projects and attachments of tasks: rows that name blobs, and blobs kept once, by their checksum.
+
+A blob is on the disk before the row that names it is committed; a blob that no row names is swept.
+"""
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringfence.board import store
+from ringfence.board.projects import Projects
+from ringfence.kernel.auth.model import Principal, Role
+from ringfence.kernel.database import Transaction
+from ringfence.kernel.errors import Forbidden, NotFound, StorageFull
+from ringfence.kernel.ids import new
+
+SETTLED_AFTER = 60.0  # seconds
+SWEPT_AFTER = 3600.0  # seconds: an upload's blob may be older than its row by this much
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    filename: str
+    checksum: str
+    size: int
+    uploader: str
+    updated_at: int
+
+
+class Blobs:
+    """Content on disk, by SHA-256."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, content: bytes) -> str:
+        """Keep the content, durably; its checksum."""
+        checksum = hashlib.sha256(content).hexdigest()
+        path = self._path(checksum)
+        if path.exists():
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(path)  # so that the sweep leaves it to us
+                return checksum
+        temporary = path.parent / f".{new('tmp')}"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(path)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise StorageFull(f"the file cannot be stored ({error.strerror}): free some space, then repeat") from None
+        return checksum
+
+    def get(self, checksum: str) -> bytes:
+        try:
+            content = self._path(checksum).read_bytes()
+        except FileNotFoundError:
+            raise NotFound("File not found: its content is gone from the data folder", code="content_missing") from None
+        if hashlib.sha256(content).hexdigest() != checksum:
+            raise NotFound(
+                "Checksum mismatch: the stored content was damaged; upload it again", code="checksum_mismatch"
+            )
+        return content
+
+    def remove(self, checksums: Iterable[str]) -> None:
+        """Remove blobs that nothing names any more; a new one may be on its way to a row: the sweep sees to it."""
+        for checksum in checksums:
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - self._path(checksum).stat().st_mtime > SETTLED_AFTER:
+                    self._path(checksum).unlink()
+
+    def sweep(self, tx: Transaction) -> int:
+        """Remove blobs that no row names."""
+        removed = 0
+        for path in self._folder.glob("??/*"):
+            with contextlib.suppress(FileNotFoundError):
+                old = time.time() - path.stat().st_mtime > SWEPT_AFTER
+                if old and tx.row(store.CHECKSUM_USED, checksum=path.name) is None:
+                    path.unlink()
+                    removed += 1
+        return removed
+
+    def _path(self, checksum: str) -> Path:
+        return self._folder / checksum[:2] / checksum
+
+
+class Files:
+    def __init__(self, projects: Projects) -> None:
+        self._projects = projects
+
+    def add(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        task_id: str,
+        uploader: str,
+        filename: str,
+        checksum: str,
+        size: int,
+    ) -> File:
+        actor = by.acting_for(uploader)
+        project = self._projects.find(tx, by, project_id)
+        known = self._find(tx, project.id, task_id, filename)
+        if known is not None:
+            tx.run(store.DELETE_FILE, project=project.id, task=task_id, filename=filename)
+        file = File(filename, checksum, size, uploader, tx.now)
+        tx.run(
+            store.ADD_FILE,
+            project_id=project.id, task_id=task_id, filename=filename, checksum=checksum, size=size,
+            uploader=uploader, updated_at=tx.now,
+        )  # fmt: skip
+        told = {"project": project.id, "filename": filename, "uploader": uploader, "size": size, "checksum": checksum}
+        tx.record("file_uploaded", actor, told | _on_task(task_id), project=project.id, subject=task_id or filename)
+        return file
+
+    def get(self, tx: Transaction, by: Principal, project_id: str, task_id: str, filename: str) -> File:
+        self._projects.find(tx, by, project_id, change=False)
+        file = self._find(tx, project_id, task_id, filename)
+        if file is None:
+            raise NotFound(f"File not found: {filename!r:.120}; GET …/files lists those there are")
+        return file
+
+    def page(
+        self, tx: Transaction, by: Principal, project_id: str, task_id: str, cursor: str, limit: int
+    ) -> list[File]:
+        self._projects.find(tx, by, project_id, change=False)
+        return [
+            File(*row) for row in tx.rows(store.FILES, project=project_id, task=task_id, cursor=cursor, limit=limit)
+        ]
+
+    def delete(self, tx: Transaction, by: Principal, project_id: str, task_id: str, filename: str) -> File:
+        project = self._projects.find(tx, by, project_id)
+        file = self._find(tx, project.id, task_id, filename)
+        if file is None:
+            raise NotFound(f"File not found: {filename!r:.120}")
+        if not by.may(Role.OPERATOR) and file.uploader != by.name:
+            raise Forbidden(f"{filename!r} was uploaded by {file.uploader}: only they or an operator delete it")
+        tx.run(store.DELETE_FILE, project=project.id, task=task_id, filename=filename)
+        told = {"project": project.id, "filename": filename} | _on_task(task_id)
+        tx.record("file_deleted", by.actor, told, project=project.id, subject=task_id or filename)
+        return file
+
+    def _find(self, tx: Transaction, project_id: str, task_id: str, filename: str) -> File | None:
+        row = tx.row(store.FILE, project=project_id, task=task_id, filename=filename)
+        return None if row is None else File(*row)
+
+
+def _on_task(task_id: str) -> dict[str, str]:
+    return {"task_id": task_id} if task_id else {}

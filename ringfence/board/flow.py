@@ -1,0 +1,343 @@
+"""The way of a task: claimed, moved, assigned, reviewed, given back."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ringfence.board import model, store
+from ringfence.board.acting import NOBODY, Acting, Doer, Going
+from ringfence.board.dependencies import Dependencies
+from ringfence.board.journal import record, step
+from ringfence.board.model import Project, Status, Task
+from ringfence.board.tasks import Tasks, where
+from ringfence.crew.model import Mode
+from ringfence.crew.proposals.model import Proposal
+from ringfence.crew.proposals.service import Proposals
+from ringfence.crew.service import Crew
+from ringfence.kernel.auth.model import Principal, check_name
+from ringfence.kernel.database import Transaction
+from ringfence.kernel.errors import Conflict, Forbidden, Invalid, NotFound, RuleBroken
+from ringfence.kernel.events.model import Actor
+from ringfence.kernel.ids import new
+
+
+class Flow:
+    def __init__(
+        self, acting: Acting, dependencies: Dependencies, tasks: Tasks, crew: Crew, proposals: Proposals
+    ) -> None:
+        self._acting = acting
+        self._projects = acting.projects
+        self._dependencies = dependencies
+        self._tasks = tasks
+        self._crew = crew
+        crew.on_release.append(self.release_all)
+        crew.holds_work = self.holds_work
+        proposals.performers["claim"] = self._perform_claim
+        proposals.performers["transition"] = self._perform_move
+        proposals.performers["assign"] = self._perform_assign
+        proposals.performers["review"] = self._perform_review
+
+    def claim(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        task_id: str,
+        agent: str | None = None,
+        *,
+        approved: bool = False,
+    ) -> Task | Proposal:
+        """Hold the task for an agent: one of any number that try gets it, the others are told who has it."""
+        project, task = self._acting.to_change(tx, by, project_id, task_id)
+        doer = self._acting.doer(tx, by, agent, "claim tasks")
+        if task.held and task.claimed_by == doer.name:
+            return task
+        self._claimable(tx, project, task, doer)
+        if doer.agent is not None and doer.agent.mode is Mode.MANUAL and not approved and task.assigned_to != doer.name:
+            raise Forbidden(
+                f"{doer.name} is in manual mode: it works on what a person assigns to it, and claims nothing itself",
+                code="autonomy_manual", project=project.id, agent=doer.name, subject=task.id,
+            )  # fmt: skip
+        if (proposal := self._acting.proposed(tx, doer, approved, "claim", project, task, {})) is not None:
+            return proposal
+        return self._take(tx, doer, task)
+
+    def claim_next(
+        self, tx: Transaction, by: Principal, project_id: str, agent: str | None, tags: Iterable[str]
+    ) -> Task | Proposal | None:
+        """Claim the most urgent task that can be claimed; None when there is none."""
+        name = agent or by.name
+        found = self._tasks.ready(tx, by, project_id, name, tags, 1)
+        return self.claim(tx, by, project_id, found[0].id, agent) if found else None
+
+    def _claimable(self, tx: Transaction, project: Project, task: Task, doer: Doer) -> None:
+        where = {"project": project.id, "agent": doer.name, "subject": task.id}
+        if task.held:
+            raise Conflict(
+                f"Task already claimed by {task.claimed_by}: choose another from the ready queue",
+                code="already_claimed", claimed_by=task.claimed_by, **where,
+            )  # fmt: skip
+        if task.status not in model.WAITING:
+            raise RuleBroken(
+                f"Cannot claim task in {task.status} status" + (f": {task.holder} has it" if task.holder else ""),
+                code="not_claimable", claimed_by=task.holder, **where,
+            )  # fmt: skip
+        if task.assigned_to not in (None, doer.name):
+            raise Conflict(
+                f"Task is assigned to {task.assigned_to}: choose another from the ready queue",
+                code="assigned_to_another", assigned_to=task.assigned_to, **where,
+            )  # fmt: skip
+        self._acting.capable(tx, project, doer.name, task.required_capabilities, task.id, doer.agent)
+        self._acting.not_waiting(tx, task)
+        self._projects.admit(tx, project, Status.IN_PROGRESS, doer.name, task.id)
+
+    def _take(self, tx: Transaction, doer: Doer, task: Task) -> Task:
+        taken = replace(task, claimed_by=doer.name, assigned_to=doer.name, updated_at=tx.now)
+        if task.status is Status.BACKLOG:
+            taken = replace(step(tx, doer, taken, Status.READY, "claimed"), claimed_by=doer.name, assigned_to=doer.name)
+        store.save(tx, taken)
+        record(tx, "task_claimed", doer.actor, taken, {"agent": doer.name, "title": task.title}, agent=doer.name)
+        self._crew.set_current_task(tx, doer.name, task.id)
+        return taken
+
+    def release(self, tx: Transaction, by: Principal, project_id: str, task_id: str, agent: str | None) -> Task:
+        """Give a claimed task back to the queue."""
+        _, task = self._acting.to_change(tx, by, project_id, task_id)
+        doer = self._acting.doer(tx, by, agent, None)
+        self._acting.must_hold(doer, task)
+        if task.status not in (Status.READY, Status.IN_PROGRESS):
+            raise RuleBroken(
+                f"only a claimed task, or one in progress, can be given back; this is {task.status}", subject=task.id
+            )
+        return self._give_back(tx, doer.actor, task, "given back")
+
+    def release_all(self, tx: Transaction, by: Actor, agent: str, reason: str) -> int:
+        """Return what the agent claimed or works on to the queue."""
+        held = [store.task_of(row) for row in tx.rows(store.WORKED_ON_BY, agent=agent)]
+        for task in held:
+            self._give_back(tx, by, task, reason)
+        return len(held)
+
+    def holds_work(self, tx: Transaction, agent: str) -> bool:
+        return tx.row(store.HOLDS_WORK, agent=agent) is not None
+
+    def _give_back(self, tx: Transaction, by: Actor, task: Task, reason: str) -> Task:
+        holder = task.holder
+        doer = Doer(NOBODY, by, by.name.rpartition(":")[2], None)
+        returned = step(tx, doer, task, Status.READY, reason) if task.status is Status.IN_PROGRESS else task
+        returned = replace(returned.released(), updated_at=tx.now)
+        store.save(tx, returned)
+        record(tx, "task_released", by, task, {"agent": holder, "title": task.title, "reason": reason}, agent=holder)
+        if holder is not None:
+            self._acting.refresh_current(tx, holder)
+        return returned
+
+    def move(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        task_id: str,
+        agent: str | None,
+        going: Going,
+        *,
+        approved: bool = False,
+    ) -> Task | Proposal:
+        project, task = self._acting.to_change(tx, by, project_id, task_id)
+        doer = self._acting.doer(tx, by, agent, "move tasks")
+        steps = model.path_of(task, going.to)
+        takes = self._check_mover(tx, project, task, doer, going.to)
+        self._check_arrival(tx, project, task, doer, going, steps)
+        payload = {
+            "status": going.to.value,
+            "note": going.note,
+            "blocked_reason": going.blocked_reason,
+            "blocked_by": going.blocked_by,
+        }
+        if (proposal := self._acting.proposed(tx, doer, approved, "transition", project, task, payload)) is not None:
+            return proposal
+        if takes:
+            task = self._take(tx, doer, task)
+        if going.to is Status.DONE and doer.agent is None and doer.name not in (*task.reviewers, task.assigned_to):
+            task = replace(task, reviewers=(*task.reviewers, doer.name))
+        return self._go(tx, doer, task, going, steps)
+
+    def _go(self, tx: Transaction, doer: Doer, task: Task, going: Going, steps: tuple[Status, ...]) -> Task:
+        holder, before = task.holder, task.status
+        for to in steps:
+            task = step(tx, doer, task, to, going.note, going)
+        store.save(tx, task)
+        if before is Status.BLOCKED:
+            self._dependencies.unblock_successors(tx, task)
+        if task.status is Status.DONE:
+            self._completed(tx, task)
+        if task.status is Status.BLOCKED:
+            self._dependencies.block_successors(tx, task)
+        if holder is not None:
+            self._acting.refresh_current(tx, holder)
+        return task
+
+    def _check_mover(self, tx: Transaction, project: Project, task: Task, doer: Doer, to: Status) -> bool:
+        """Refuse who may not move this task; True when moving it means taking it first."""
+        if doer.agent is None:
+            return False
+        if to is Status.IN_PROGRESS and task.status is Status.READY and task.claimed_by is None:
+            self._claimable(tx, project, task, doer)
+            if doer.agent.mode is Mode.MANUAL and task.assigned_to != doer.name and not doer.is_operator:
+                raise Forbidden(
+                    f"{doer.name} is in manual mode: it works on what a person assigns to it",
+                    code="autonomy_manual", project=project.id, agent=doer.name, subject=task.id,
+                )  # fmt: skip
+            return True
+        if doer.is_operator:
+            return False
+        reviews = task.status is Status.IN_REVIEW and doer.name in task.reviewers
+        grooms = task.holder is None and task.created_by == doer.name and to is not Status.BACKLOG
+        if doer.name not in (task.claimed_by, task.assigned_to) and not reviews and not grooms:
+            whose = f"it is {task.holder}'s" if task.holder else "claim it first"
+            raise Forbidden(
+                f"{doer.name} cannot move this task: {whose}",
+                code="not_yours", project=project.id, agent=doer.name, subject=task.id,
+            )  # fmt: skip
+        return False
+
+    def _check_arrival(
+        self, tx: Transaction, project: Project, task: Task, doer: Doer, going: Going, steps: tuple[Status, ...]
+    ) -> None:
+        if Status.IN_PROGRESS in steps:
+            self._acting.not_waiting(tx, task)
+            if doer.agent is not None:
+                self._acting.capable(tx, project, doer.name, task.required_capabilities, task.id, doer.agent)
+        if going.to is Status.DONE:
+            self._check_reviewed(task, doer)
+        if going.to is Status.BLOCKED and going.blocked_by:
+            if going.blocked_by == task.id:
+                raise Invalid("a task cannot block itself: blocked_by names another task")
+            self._acting.same_project(tx, project, going.blocked_by, "blocked_by")
+        self._projects.admit(tx, project, going.to, task.holder or (doer.name if doer.agent else None), task.id)
+
+    def _check_reviewed(self, task: Task, doer: Doer) -> None:
+        signing = doer.agent is None and doer.name not in (*task.reviewers, task.assigned_to)
+        have = len(task.reviewers) + (1 if signing else 0)
+        if have < task.required_reviewers:
+            missing = task.required_reviewers - have
+            raise RuleBroken(
+                f"{task.required_reviewers} reviewers required, {have} signed: {missing} more must review it first "
+                f"(POST …/tasks/{task.id}/reviewers/NAME)",
+                code="review_missing", project=task.project_id, agent=task.holder, subject=task.id,
+                required_reviewers=task.required_reviewers, reviewers=list(task.reviewers),
+            )  # fmt: skip
+
+    def _completed(self, tx: Transaction, task: Task) -> None:
+        since = task.started_at if task.started_at is not None else 0
+        reworks = tx.row(store.REWORKS, task=task.id, since=since)
+        tx.run(
+            store.ADD_COMPLETION,
+            id=new("cmp"), task_id=task.id, project_id=task.project_id, agent=task.assigned_to,
+            started_at=task.started_at, completed_at=task.completed_at, reworked=reworks[0] if reworks else 0,
+        )  # fmt: skip
+        for other in self._dependencies.blocked_by(tx, task):
+            self._dependencies.unblock(tx, other, f"“{task.title}” ({task.id}) is done")
+
+    def assign(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        task_id: str,
+        agent: str,
+        assigned_by: str | None,
+        *,
+        approved: bool = False,
+    ) -> Task | Proposal:
+        project, task = self._acting.to_change(tx, by, project_id, task_id)
+        check_name(agent, "agent")
+        doer = self._acting.doer(tx, by, None if assigned_by in (None, "human") else assigned_by, "assign tasks")
+        if not doer.is_operator and not doer.coordinates:
+            raise Forbidden(
+                "assigning takes an operator, or the scope coordinator: claim the task instead", subject=task.id
+            )
+        if task.status is Status.DONE:
+            raise RuleBroken("a done task cannot be assigned: move it to backlog first", code="done", subject=task.id)
+        self._acting.capable(tx, project, agent, task.required_capabilities, task.id)
+        self._projects.admit(tx, project, Status.IN_PROGRESS, agent, task.id)
+        if (
+            proposal := self._acting.proposed(tx, doer, approved, "assign", project, task, {"agent": agent})
+        ) is not None:
+            return proposal
+        holder, before = task.holder, task.status
+        if task.status is not Status.READY:
+            task = step(tx, doer, task, Status.READY, f"assigned to {agent}")
+        claimed = task.claimed_by if task.claimed_by == agent else None
+        assigned = replace(task, assigned_to=agent, claimed_by=claimed, updated_at=tx.now)
+        store.save(tx, assigned)
+        told = {"title": task.title, "agent": agent, "by": doer.name}
+        record(tx, "task_assigned", doer.actor, assigned, told, agent=agent)
+        if before is Status.BLOCKED:
+            self._dependencies.unblock_successors(tx, assigned)
+        if holder is not None and holder != agent:
+            self._acting.refresh_current(tx, holder)
+        return assigned
+
+    def unassign(self, tx: Transaction, by: Principal, project_id: str, task_id: str) -> Task:
+        """Back to the backlog, and nobody's."""
+        _, task = self._acting.to_change(tx, by, project_id, task_id)
+        doer = self._acting.doer(tx, by, None, None)
+        if not doer.is_operator and not doer.coordinates:
+            self._acting.must_hold(doer, task)
+        holder, before = task.holder, task.status
+        if task.status is not Status.BACKLOG:
+            task = step(tx, doer, task, Status.BACKLOG, "unassigned")
+        task = replace(task, assigned_to=None, claimed_by=None, updated_at=tx.now)
+        store.save(tx, task)
+        record(tx, "task_unassigned", doer.actor, task, {"title": task.title, "agent": holder}, agent=holder)
+        if before is Status.BLOCKED:
+            self._dependencies.unblock_successors(tx, task)
+        if holder is not None:
+            self._acting.refresh_current(tx, holder)
+        return task
+
+    def review(
+        self, tx: Transaction, by: Principal, project_id: str, task_id: str, reviewer: str, *, approved: bool = False
+    ) -> Task | Proposal:
+        """Record that `reviewer` reviewed the task: an agent for itself, an operator for anybody but its worker."""
+        project, task = self._acting.to_change(tx, by, project_id, task_id)
+        check_name(reviewer, "reviewer")
+        doer = self._acting.doer(tx, by, reviewer if by.is_agent else None, "review tasks")
+        if reviewer in (task.assigned_to, task.claimed_by):
+            raise RuleBroken(
+                f"{reviewer} works on this task, and cannot review it too", code="own_work", subject=task.id
+            )
+        if reviewer in task.reviewers:
+            return task
+        proposal = self._acting.proposed(tx, doer, approved, "review", project, task, {"reviewer": reviewer})
+        if proposal is not None:
+            return proposal
+        reviewed = replace(task, reviewers=(*task.reviewers, reviewer), updated_at=tx.now)
+        store.save(tx, reviewed)
+        record(tx, "task_reviewer_added", doer.actor, task, {"reviewer": reviewer}, agent=task.holder)
+        return reviewed
+
+    def withdraw_review(self, tx: Transaction, by: Principal, project_id: str, task_id: str, reviewer: str) -> Task:
+        _, task = self._acting.to_change(tx, by, project_id, task_id)
+        if by.is_agent:
+            by.acting_for(reviewer)
+        if reviewer not in task.reviewers:
+            raise NotFound(f"{reviewer!r:.80} is no reviewer of this task")
+        changed = replace(task, reviewers=tuple(name for name in task.reviewers if name != reviewer), updated_at=tx.now)
+        store.save(tx, changed)
+        record(tx, "task_reviewer_removed", by.actor, task, {"reviewer": reviewer}, agent=task.holder)
+        return changed
+
+    def _perform_claim(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        return self.claim(tx, by, *where(proposal), proposal.agent, approved=True)
+
+    def _perform_move(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        asked = proposal.payload
+        going = Going(Status(asked["status"]), asked["note"], asked["blocked_reason"], asked["blocked_by"])
+        return self.move(tx, by, *where(proposal), proposal.agent, going, approved=True)
+
+    def _perform_assign(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        return self.assign(tx, by, *where(proposal), proposal.payload["agent"], None, approved=True)
+
+    def _perform_review(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        return self.review(tx, by, *where(proposal), proposal.payload["reviewer"], approved=True)

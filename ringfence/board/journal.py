@@ -1,0 +1,48 @@
+"""What a task's history is told: a line for each move, and the event that goes with each change."""
+
+from dataclasses import replace
+from typing import Any
+
+from ringfence.board import model, store
+from ringfence.board.acting import Doer, Going
+from ringfence.board.model import Move, Status, Task
+from ringfence.kernel.clock import iso
+from ringfence.kernel.database import Transaction
+from ringfence.kernel.events.model import Actor
+from ringfence.kernel.ids import new
+
+
+def step(tx: Transaction, doer: Doer, task: Task, to: Status, note: str, going: Going | None = None) -> Task:
+    """One step, with its line in the task's history and its event; the caller saves the task."""
+    moved = model.stepped(task, to, tx.now)
+    if to is Status.BLOCKED and going is not None:
+        moved = replace(moved, blocked_reason=going.blocked_reason or None, blocked_by=going.blocked_by or None)
+    line = Move(task.status.value, to.value, iso(tx.now), doer.name).as_json()
+    moved = replace(moved, recent=(*task.recent, line)[-model.RECENT :])
+    add_move(tx, task, task.status.value, to.value, doer.name, note)
+    told = {
+        "title": task.title,
+        "old_status": task.status.value,
+        "new_status": to.value,
+        "by": doer.name,
+        "note": note,
+    }
+    if moved.blocked_reason is not None:
+        told["blocked_reason"] = moved.blocked_reason
+    record(tx, "task_transition", doer.actor, moved, told, agent=task.holder)
+    return moved
+
+
+def add_move(tx: Transaction, task: Task, came: str, went: str, by: str, note: str) -> None:
+    tx.run(
+        store.ADD_MOVE,
+        id=new("mov"), task_id=task.id, project_id=task.project_id, came=came, went=went,
+        at=tx.now, by=by, note=note,
+    )  # fmt: skip
+
+
+def record(tx: Transaction, kind: str, by: Actor, task: Task, told: dict[str, Any], agent: str | None = None) -> None:
+    tx.record(
+        kind, by, {"project": task.project_id, "task_id": task.id, **told},
+        project=task.project_id, subject=task.id, agent=agent,
+    )  # fmt: skip

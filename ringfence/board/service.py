@@ -1,0 +1,33 @@
+"""The board as other rooms and the doors meet it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ringfence.board.acting import Acting
+from ringfence.board.dependencies import Dependencies
+from ringfence.board.files import Blobs, Files
+from ringfence.board.flow import Flow
+from ringfence.board.projects import Projects
+from ringfence.board.tasks import Tasks
+from ringfence.crew.proposals.service import Proposals
+from ringfence.crew.service import Crew
+from ringfence.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    projects: Projects
+    tasks: Tasks
+    flow: Flow
+    dependencies: Dependencies
+    files: Files
+    blobs: Blobs
+
+
+def board(settings: Settings, crew: Crew, proposals: Proposals, refuse_links: Callable[[str], None]) -> Board:
+    projects = Projects(settings)
+    acting = Acting(projects, crew, proposals, refuse_links)
+    dependencies = Dependencies(acting)
+    tasks = Tasks(acting, dependencies, crew, proposals)
+    flow = Flow(acting, dependencies, tasks, crew, proposals)
+    return Board(projects, tasks, flow, dependencies, Files(projects), Blobs(settings.data / "files"))

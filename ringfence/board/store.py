@@ -1,0 +1,455 @@
+"""All SQL of the board."""
+
+import json
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam as p
+
+from ringfence.board.model import WAITING, Priority, Project, Status, Task
+from ringfence.kernel.database import Query, Row, Transaction
+from ringfence.kernel.tables import metadata
+
+projects = sa.Table(
+    "projects",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("creator", sa.Text, nullable=False),
+    sa.Column("visibility", sa.Text, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+)
+
+
+def _project_key(**more: object) -> "sa.Column[str]":
+    return sa.Column("project_id", sa.Text, sa.ForeignKey("projects.id", ondelete="CASCADE"), nullable=False, **more)  # type: ignore[arg-type]
+
+
+def _task_key(name: str = "task_id", **more: object) -> "sa.Column[str]":
+    return sa.Column(name, sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), nullable=False, **more)  # type: ignore[arg-type]
+
+
+members = sa.Table(
+    "members",
+    metadata,
+    _project_key(primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("joined_at", sa.BigInteger, nullable=False),
+    sa.Index("members_by_name", "name"),
+)
+
+# `agent` is a name; or ANY: each agent; or COLUMN: all tasks of the column together.
+ANY, COLUMN = "", "*"
+
+wip_limits = sa.Table(
+    "wip_limits",
+    metadata,
+    _project_key(primary_key=True),
+    sa.Column("status", sa.Text, primary_key=True),
+    sa.Column("agent", sa.Text, primary_key=True),
+    sa.Column("wip_limit", sa.Integer, nullable=False),
+)
+
+tasks = sa.Table(
+    "tasks",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    _project_key(),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("assigned_to", sa.Text),
+    sa.Column("claimed_by", sa.Text),
+    sa.Column("required_capabilities", sa.Text, nullable=False),
+    sa.Column("required_reviewers", sa.Integer, nullable=False),
+    sa.Column("reviewers", sa.Text, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("parent_task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="SET NULL")),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("blocked_reason", sa.Text),
+    sa.Column("blocked_by", sa.Text),
+    sa.Column("blocked_from", sa.Text),
+    sa.Column("recent", sa.Text, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("updated_at", sa.BigInteger, nullable=False),
+    sa.Column("started_at", sa.BigInteger),
+    sa.Column("review_started_at", sa.BigInteger),
+    sa.Column("completed_at", sa.BigInteger),
+    sa.Index("tasks_in_order", "project_id", "status", "priority", "created_at", "id"),
+    sa.Index("tasks_by_project", "project_id", "priority", "created_at", "id"),
+    sa.Index("tasks_by_assignee", "assigned_to", "project_id", "status"),
+    sa.Index("tasks_by_claimant", "claimed_by"),
+    sa.Index("tasks_by_parent", "parent_task_id"),
+    sa.Index("tasks_by_blocker", "blocked_by"),
+)
+
+moves = sa.Table(
+    "moves",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    _task_key(),
+    _project_key(),
+    sa.Column("came", sa.Text, nullable=False),
+    sa.Column("went", sa.Text, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Index("moves_by_task", "task_id", "id"),
+    sa.Index("moves_by_project", "project_id", "at"),
+)
+
+# One row each time a task is done: a task that was reopened and done again has two.
+completions = sa.Table(
+    "completions",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    _task_key(),
+    _project_key(),
+    sa.Column("agent", sa.Text),
+    sa.Column("started_at", sa.BigInteger),
+    sa.Column("completed_at", sa.BigInteger, nullable=False),
+    sa.Column("reworked", sa.Integer, nullable=False),
+    sa.Index("completions_by_project", "project_id", "completed_at"),
+)
+
+dependencies = sa.Table(
+    "dependencies",
+    metadata,
+    _task_key(primary_key=True),
+    _task_key("depends_on", primary_key=True),
+    sa.Index("dependencies_by_predecessor", "depends_on"),
+)
+
+comments = sa.Table(
+    "comments",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    _task_key(),
+    sa.Column("author", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Index("comments_by_task", "task_id", "id"),
+)
+
+# `task_id` is empty for a file of the project itself; then no task's deletion takes it along.
+files = sa.Table(
+    "files",
+    metadata,
+    _project_key(primary_key=True),
+    sa.Column("task_id", sa.Text, primary_key=True),
+    sa.Column("filename", sa.Text, primary_key=True),
+    sa.Column("checksum", sa.Text, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("uploader", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.BigInteger, nullable=False),
+    sa.Index("files_by_checksum", "checksum"),
+)
+
+# Projects -------------------------------------------------------------------------------------------------------------
+
+PROJECT = Query(sa.select(projects).where(projects.c.id == p("id")))
+# Changes of one project follow each other, on PostgreSQL across servers too.
+LOCKED_PROJECT = Query(sa.select(projects).where(projects.c.id == p("id")).with_for_update())
+ALL_PROJECTS = Query(sa.select(projects).where(projects.c.id > p("cursor")).order_by(projects.c.id).limit(p("limit")))
+PROJECTS_OF = Query(
+    sa.select(projects)
+    .join(members, members.c.project_id == projects.c.id)
+    .where(members.c.name == p("name"), projects.c.id > p("cursor"))
+    .order_by(projects.c.id)
+    .limit(p("limit"))
+)
+ADD_PROJECT = Query(sa.insert(projects))
+SET_PROJECT = Query(
+    sa.update(projects).where(projects.c.id == p("which")).values(name=p("new_name"), visibility=p("new_visibility"))
+)
+DELETE_PROJECT = Query(sa.delete(projects).where(projects.c.id == p("id")))
+
+MEMBERS = Query(
+    sa.select(members.c.name).where(members.c.project_id == p("project")).order_by(members.c.joined_at, members.c.name)
+)
+MEMBER = Query(sa.select(members.c.name).where(members.c.project_id == p("project"), members.c.name == p("name")))
+ADD_MEMBER = Query(sa.insert(members))
+REMOVE_MEMBER = Query(sa.delete(members).where(members.c.project_id == p("project"), members.c.name == p("name")))
+CLOSED_PROJECTS = Query(
+    sa.select(projects.c.id, members.c.name)
+    .outerjoin(members, members.c.project_id == projects.c.id)
+    .where(projects.c.visibility == "members")
+)
+
+LIMITS = Query(
+    sa.select(wip_limits.c.status, wip_limits.c.agent, wip_limits.c.wip_limit)
+    .where(wip_limits.c.project_id == p("project"))
+    .order_by(wip_limits.c.status, wip_limits.c.agent)
+)
+LIMITS_FOR = Query(
+    sa.select(wip_limits.c.agent, wip_limits.c.wip_limit).where(
+        wip_limits.c.project_id == p("project"),
+        wip_limits.c.status == p("status"),
+        wip_limits.c.agent.in_([ANY, COLUMN, p("agent")]),
+    )
+)
+ADD_LIMIT = Query(sa.insert(wip_limits))
+REMOVE_LIMIT = Query(
+    sa.delete(wip_limits).where(
+        wip_limits.c.project_id == p("project"), wip_limits.c.status == p("status"), wip_limits.c.agent == p("agent")
+    )
+)
+
+# Tasks ----------------------------------------------------------------------------------------------------------------
+
+
+def _is(*statuses: Status) -> sa.ColumnElement[bool]:
+    return tasks.c.status.in_([sa.literal_column(f"'{status}'") for status in statuses])
+
+
+TASK = Query(sa.select(tasks).where(tasks.c.id == p("id")))
+ADD_TASK = Query(sa.insert(tasks))
+_CHANGEABLE = [c.name for c in tasks.c if c.name not in ("id", "project_id", "created_by", "created_at")]
+SAVE_TASK = Query(
+    sa.update(tasks).where(tasks.c.id == p("which")).values({name: p(f"new_{name}") for name in _CHANGEABLE})
+)
+DELETE_TASK = Query(sa.delete(tasks).where(tasks.c.id == p("id")))
+_ORDER = (tasks.c.priority, tasks.c.created_at, tasks.c.id)
+# A claimed task counts as in progress.
+_IN_PROGRESS = _is(Status.IN_PROGRESS) | (_is(Status.READY) & tasks.c.claimed_by.is_not(None))
+
+
+def _counted(*, in_progress: bool, agent: bool) -> Query:
+    status = _IN_PROGRESS if in_progress else (tasks.c.status == p("status"))
+    query = sa.select(sa.func.count()).where(tasks.c.project_id == p("project"), status, tasks.c.id != p("besides"))
+    if not in_progress:
+        query = query.where(~_IN_PROGRESS)
+    return Query(query.where(tasks.c.assigned_to == p("agent")) if agent else query)
+
+
+COUNTS = {
+    (progress, agent): _counted(in_progress=progress, agent=agent)
+    for progress in (False, True)
+    for agent in (False, True)
+}
+
+READY_QUEUE = Query(
+    sa.select(tasks)
+    .where(
+        tasks.c.project_id == p("project"),
+        _is(*WAITING),
+        tasks.c.claimed_by.is_(None),
+        tasks.c.assigned_to.is_(None) | (tasks.c.assigned_to == p("agent")) | (p("anybody", type_=sa.Integer) == 1),
+        sa.tuple_(tasks.c.priority, tasks.c.created_at, tasks.c.id)
+        > sa.tuple_(p("priority", type_=sa.Integer), p("created_at", type_=sa.BigInteger), p("id", type_=sa.Text)),
+        ~sa.exists().where(
+            dependencies.c.task_id == tasks.c.id,
+            dependencies.c.depends_on == (other := tasks.alias("other")).c.id,
+            other.c.status != sa.literal_column("'done'"),
+        ),
+    )
+    .order_by(*_ORDER)
+    .limit(p("limit"))
+)
+
+
+@cache
+def listing(filters: frozenset[str]) -> Query:
+    """Tasks in order after a place, narrowed by each of `filters`."""
+    conditions = {
+        "project": tasks.c.project_id == p("project"),
+        "status": tasks.c.status == p("status"),
+        "agent": (tasks.c.assigned_to == p("agent")) | (tasks.c.claimed_by == p("agent")),
+        "assigned_to": tasks.c.assigned_to == p("assigned_to"),
+        "priority": tasks.c.priority == p("priority"),
+        "parent": tasks.c.parent_task_id == p("parent"),
+        "label": tasks.c.labels.like(p("label"), escape="\\"),
+        "q": sa.func.lower(tasks.c.title).like(p("q"), escape="\\")
+        | sa.func.lower(tasks.c.description).like(p("q"), escape="\\")
+        | (tasks.c.id == p("q_id")),
+        "unblocked": ~_is(Status.BLOCKED),
+    }
+    after = sa.tuple_(tasks.c.priority, tasks.c.created_at, tasks.c.id) > sa.tuple_(
+        p("after_priority", type_=sa.Integer), p("after_created", type_=sa.BigInteger), p("after_id", type_=sa.Text)
+    )
+    query = sa.select(tasks).where(after, *(conditions[name] for name in sorted(filters)))
+    return Query(query.order_by(*_ORDER).limit(p("limit")))
+
+
+HOLDS_WORK = Query(
+    sa.select(tasks.c.id)
+    .where(
+        (tasks.c.claimed_by == p("agent")) & _is(Status.READY, Status.IN_PROGRESS)
+        | (tasks.c.assigned_to == p("agent")) & _is(Status.IN_PROGRESS)
+    )
+    .limit(sa.literal_column("1"))
+)
+WORKED_ON_BY = Query(
+    sa.select(tasks).where(
+        (tasks.c.claimed_by == p("agent")) & _is(Status.READY, Status.IN_PROGRESS, Status.BLOCKED)
+        | (tasks.c.assigned_to == p("agent")) & _is(Status.IN_PROGRESS)
+    )
+)
+BLOCKED_BY = Query(sa.select(tasks).where(tasks.c.blocked_by == p("task"), _is(Status.BLOCKED)))
+SUBTASKS = Query(sa.select(tasks.c.id).where(tasks.c.parent_task_id == p("parent")).order_by(tasks.c.id))
+SUBTASKS_OF_PROJECT = Query(
+    sa.select(tasks.c.parent_task_id, tasks.c.id)
+    .where(tasks.c.project_id == p("project"), tasks.c.parent_task_id.is_not(None))
+    .order_by(tasks.c.id)
+)
+COUNT_BY_STATUS = Query(
+    sa.select(tasks.c.status, sa.func.count()).where(tasks.c.project_id == p("project")).group_by(tasks.c.status)
+)
+DONE_BY_AGENT = Query(
+    sa.select(tasks.c.assigned_to, sa.func.count())
+    .where(tasks.c.project_id == p("project"), _is(Status.DONE), tasks.c.assigned_to.is_not(None))
+    .group_by(tasks.c.assigned_to)
+)
+CYCLES_OF_DONE = Query(
+    sa.select(tasks.c.completed_at - tasks.c.started_at).where(
+        tasks.c.project_id == p("project"), _is(Status.DONE), tasks.c.started_at.is_not(None)
+    )
+)
+COMPLETIONS = Query(
+    sa.select(completions.c.agent, completions.c.started_at, completions.c.completed_at, completions.c.reworked)
+    .where(completions.c.project_id == p("project"), completions.c.completed_at >= p("since", type_=sa.BigInteger))
+    .order_by(completions.c.completed_at)
+)
+ADD_COMPLETION = Query(sa.insert(completions))
+ADD_MOVE = Query(sa.insert(moves))
+MOVES_OF_TASK = Query(
+    sa.select(moves.c.id, moves.c.came, moves.c.went, moves.c.at, moves.c.by, moves.c.note)
+    .where(moves.c.task_id == p("task"), moves.c.id > p("cursor"))
+    .order_by(moves.c.id)
+    .limit(p("limit"))
+)
+MOVES_OF_PROJECT = Query(
+    sa.select(moves.c.task_id, moves.c.came, moves.c.went, moves.c.at)
+    .where(moves.c.project_id == p("project"))
+    .order_by(moves.c.at, moves.c.id)
+)
+REWORKS = Query(
+    sa.select(sa.func.count()).where(
+        moves.c.task_id == p("task"), moves.c.came == Status.IN_REVIEW.value, moves.c.went == Status.IN_PROGRESS.value,
+        moves.c.at >= p("since", type_=sa.BigInteger),
+    )
+)  # fmt: skip
+
+PREDECESSORS = Query(
+    sa.select(tasks)
+    .join(dependencies, dependencies.c.depends_on == tasks.c.id)
+    .where(dependencies.c.task_id == p("task"))
+    .order_by(tasks.c.id)
+)
+UNFINISHED = Query(
+    sa.select(tasks.c.id, tasks.c.title, tasks.c.status, tasks.c.blocked_reason)
+    .join(dependencies, dependencies.c.depends_on == tasks.c.id)
+    .where(dependencies.c.task_id == p("task"), ~_is(Status.DONE))
+    .order_by(tasks.c.id)
+)
+UNFINISHED_OF_PROJECT = Query(
+    sa.select(dependencies.c.task_id, dependencies.c.depends_on)
+    .join(tasks, tasks.c.id == dependencies.c.depends_on)
+    .where(tasks.c.project_id == p("project"), ~_is(Status.DONE))
+    .order_by(dependencies.c.task_id, dependencies.c.depends_on)
+)
+SUCCESSORS = Query(
+    sa.select(tasks)
+    .join(dependencies, dependencies.c.task_id == tasks.c.id)
+    .where(dependencies.c.depends_on == p("task"))
+    .order_by(tasks.c.id)
+)
+EDGES = Query(
+    sa.select(dependencies.c.task_id, dependencies.c.depends_on)
+    .join(tasks, tasks.c.id == dependencies.c.task_id)
+    .where(tasks.c.project_id == p("project"))
+)
+ADD_EDGE = Query(sa.insert(dependencies))
+REMOVE_EDGE = Query(
+    sa.delete(dependencies).where(dependencies.c.task_id == p("task"), dependencies.c.depends_on == p("other"))
+)
+
+COMMENTS = Query(
+    sa.select(comments.c.id, comments.c.author, comments.c.body, comments.c.created_at)
+    .where(comments.c.task_id == p("task"), comments.c.id > p("cursor"))
+    .order_by(comments.c.id)
+    .limit(p("limit"))
+)
+COMMENT = Query(sa.select(comments).where(comments.c.id == p("id"), comments.c.task_id == p("task")))
+ADD_COMMENT = Query(sa.insert(comments))
+DELETE_COMMENT = Query(sa.delete(comments).where(comments.c.id == p("id")))
+
+_FILE = (files.c.filename, files.c.checksum, files.c.size, files.c.uploader, files.c.updated_at)
+FILES = Query(
+    sa.select(*_FILE)
+    .where(files.c.project_id == p("project"), files.c.task_id == p("task"), files.c.filename > p("cursor"))
+    .order_by(files.c.filename)
+    .limit(p("limit"))
+)
+FILE = Query(
+    sa.select(*_FILE).where(
+        files.c.project_id == p("project"), files.c.task_id == p("task"), files.c.filename == p("filename")
+    )
+)
+ADD_FILE = Query(sa.insert(files))
+DELETE_FILE = Query(
+    sa.delete(files).where(
+        files.c.project_id == p("project"), files.c.task_id == p("task"), files.c.filename == p("filename")
+    )
+)
+DELETE_FILES_OF_TASK = Query(sa.delete(files).where(files.c.project_id == p("project"), files.c.task_id == p("task")))
+CHECKSUMS_OF_PROJECT = Query(sa.select(files.c.checksum).where(files.c.project_id == p("project")))
+CHECKSUM_USED = Query(
+    sa.select(files.c.checksum).where(files.c.checksum == p("checksum")).limit(sa.literal_column("1"))
+)
+
+
+def project_of(row: Row) -> Project:
+    return Project(*row)
+
+
+def task_of(row: Row) -> Task:
+    return Task(
+        row[0], row[1], row[2], row[3], Status(row[4]), Priority(row[5]), row[6], row[7],
+        tuple(json.loads(row[8])), row[9], tuple(json.loads(row[10])), row[11], row[12], tuple(json.loads(row[13])),
+        row[14], row[15], None if row[16] is None else Status(row[16]), tuple(json.loads(row[17])), *row[18:],
+    )  # fmt: skip
+
+
+def columns(task: Task) -> dict[str, object]:
+    return {
+        "id": task.id,
+        "project_id": task.project_id,
+        "title": task.title,
+        "description": task.description,
+        "status": task.status.value,
+        "priority": int(task.priority),
+        "assigned_to": task.assigned_to,
+        "claimed_by": task.claimed_by,
+        "required_capabilities": _json(task.required_capabilities),
+        "required_reviewers": task.required_reviewers,
+        "reviewers": _json(task.reviewers),
+        "created_by": task.created_by,
+        "parent_task_id": task.parent_task_id,
+        "labels": _json(task.labels),
+        "blocked_reason": task.blocked_reason,
+        "blocked_by": task.blocked_by,
+        "blocked_from": None if task.blocked_from is None else task.blocked_from.value,
+        "recent": _json(task.recent),
+        "created_at": task.created_at,
+        "updated_at": task.updated_at,
+        "started_at": task.started_at,
+        "review_started_at": task.review_started_at,
+        "completed_at": task.completed_at,
+    }
+
+
+def save(tx: Transaction, task: Task) -> None:
+    values = columns(task)
+    tx.run(SAVE_TASK, which=task.id, **{f"new_{name}": values[name] for name in _CHANGEABLE})
+
+
+def _json(values: tuple[object, ...]) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")) if values else "[]"
+
+
+def like(text: str) -> str:
+    """`text` as the middle of a LIKE pattern."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

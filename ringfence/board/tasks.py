@@ -1,0 +1,277 @@
+"""Tasks as they are written and found."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ringfence.board import model, store
+from ringfence.board.acting import Acting
+from ringfence.board.dependencies import Dependencies
+from ringfence.board.journal import add_move, record
+from ringfence.board.model import Priority, Project, Status, Task
+from ringfence.crew.proposals.model import Proposal
+from ringfence.crew.proposals.service import Proposals
+from ringfence.crew.service import Crew
+from ringfence.kernel.auth.model import Principal, Role, check_name
+from ringfence.kernel.database import Transaction
+from ringfence.kernel.errors import Forbidden, Invalid, NotFound, RuleBroken
+from ringfence.kernel.ids import new
+
+ANCESTORS = 10_000  # a longer line of parents is a mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What may be changed of a task; None: left as it is."""
+
+    title: str | None = None
+    description: str | None = None
+    priority: Priority | None = None
+    required_capabilities: tuple[str, ...] | None = None
+    required_reviewers: int | None = None
+    labels: tuple[str, ...] | None = None
+    parent_task_id: str | None = None
+    no_parent: bool = False
+
+    def changes(self) -> dict[str, Any]:
+        fields = ("title", "description", "priority", "required_capabilities", "required_reviewers", "labels")
+        found = {name: value for name in fields if (value := getattr(self, name)) is not None}
+        if self.no_parent:
+            found["parent_task_id"] = None
+        elif self.parent_task_id is not None:
+            found["parent_task_id"] = self.parent_task_id
+        return found
+
+
+class Tasks:
+    def __init__(self, acting: Acting, dependencies: Dependencies, crew: Crew, proposals: Proposals) -> None:
+        self._acting = acting
+        self._projects = acting.projects
+        self._dependencies = dependencies
+        self._crew = crew
+        self.find = acting.task
+        proposals.performers["create_task"] = self._perform_create
+        proposals.performers["edit_task"] = self._perform_edit
+
+    def page(
+        self, tx: Transaction, by: Principal, filters: dict[str, Any], after: tuple[int, int, str] | None, limit: int
+    ) -> list[Task]:
+        """Tasks by priority, then age."""
+        if (project := filters.get("project")) is not None:
+            self._projects.find(tx, by, project, change=False)
+        if (label := filters.get("label")) is not None:
+            filters = {**filters, "label": store.like(f'"{label}"')}
+        if (text := filters.get("q")) is not None:
+            filters = {**filters, "q": store.like(text.lower()), "q_id": text}
+        last = after or (-1, -1, "")
+        rows = tx.rows(
+            store.listing(frozenset(filters) - {"q_id"}),
+            after_priority=last[0], after_created=last[1], after_id=last[2], limit=limit,
+            **{name: value for name, value in filters.items() if name != "unblocked"},
+        )  # fmt: skip
+        return [task for task in map(store.task_of, rows) if project is not None or self._sees(tx, by, task.project_id)]
+
+    def ready(
+        self, tx: Transaction, by: Principal, project_id: str, agent: str | None, tags: Iterable[str], limit: int
+    ) -> list[Task]:
+        """What `agent` could claim now, most urgent first; without an agent, what anybody could."""
+        project = self._projects.find(tx, by, project_id, change=False)
+        if by.is_agent:
+            by.acting_for(agent or by.name)
+            agent = agent or by.name
+        wanted = {tag.strip().lower() for tag in tags}
+        standing = self._crew.standing(tx, agent) if agent is not None else None
+        capable = standing.capabilities if standing is not None and standing.registered else wanted or None
+        found: list[Task] = []
+        place: tuple[int, int, str] = (-1, -1, "")
+        while len(found) < limit:
+            rows = tx.rows(
+                store.READY_QUEUE,
+                project=project.id, agent=agent or "", anybody=int(agent is None),
+                priority=place[0], created_at=place[1], id=place[2], limit=limit,
+            )  # fmt: skip
+            for task in map(store.task_of, rows):
+                place = (int(task.priority), task.created_at, task.id)
+                if capable is None or capable.issuperset(task.required_capabilities):
+                    found.append(task)
+            if len(rows) < limit:
+                break
+        return found[:limit]
+
+    def _sees(self, tx: Transaction, by: Principal, project_id: str) -> bool:
+        try:
+            self._projects.find(tx, by, project_id, change=False)
+        except NotFound:
+            return False
+        return True
+
+    def unfinished(self, tx: Transaction, task: Task) -> list[str]:
+        """The predecessors that `task` still waits for."""
+        return [row[0] for row in tx.rows(store.UNFINISHED, task=task.id)]
+
+    def create(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        creator: str | None,
+        edit: Edit,
+        *,
+        assigned_to: str | None = None,
+        depends_on: Iterable[str] = (),
+        status: Status = Status.BACKLOG,
+        approved: bool = False,
+    ) -> Task | Proposal:
+        project = self._projects.find(tx, by, project_id)
+        doer = self._acting.doer(tx, by, creator, "create tasks")
+        if status not in model.WAITING:
+            raise Invalid(f"a new task is in backlog or ready, not in {status}")
+        self._agent_writes(tx, by, edit, project)
+        if edit.parent_task_id is not None:
+            self._acting.same_project(tx, project, edit.parent_task_id, "parent_task_id")
+        if assigned_to is not None:
+            check_name(assigned_to, "assigned_to")
+            if doer.agent is not None and not doer.coordinates and not doer.is_operator:
+                raise Forbidden("assigning takes the scope coordinator: leave out assigned_to", project=project.id)
+            self._acting.capable(tx, project, assigned_to, edit.required_capabilities or (), None)
+        asked = {"assigned_to": assigned_to, "depends_on": list(depends_on), "status": status.value}
+        payload = {"title": edit.title or "", **_as_payload(edit), **asked}
+        if (proposal := self._acting.proposed(tx, doer, approved, "create_task", project, None, payload)) is not None:
+            return proposal
+        task = Task(
+            new("tsk"), project.id, edit.title or "", edit.description or "", status, edit.priority or Priority.P2,
+            assigned_to, None, edit.required_capabilities or (),
+            1 if edit.required_reviewers is None else edit.required_reviewers, (), doer.name,
+            edit.parent_task_id, edit.labels or (), None, None, None, (), tx.now, tx.now, None, None, None,
+        )  # fmt: skip
+        self._projects.admit(tx, project, status, assigned_to, task.id)
+        tx.run(store.ADD_TASK, **store.columns(task))
+        add_move(tx, task, "", status.value, doer.name, "created")
+        for other in dict.fromkeys(depends_on):
+            self._dependencies.add(tx, project, task, other)
+        summary = {
+            "id": task.id, "title": task.title, "status": task.status.value, "priority": int(task.priority),
+            "assigned_to": task.assigned_to, "required_capabilities": list(task.required_capabilities),
+        }  # fmt: skip
+        record(tx, "task_created", doer.actor, task, {"task": summary})
+        return self._dependencies.settle(tx, task)
+
+    def edit(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        task_id: str,
+        agent: str | None,
+        edit: Edit,
+        *,
+        approved: bool = False,
+    ) -> Task | Proposal:
+        project, task = self._acting.to_change(tx, by, project_id, task_id)
+        doer = self._acting.doer(tx, by, agent, "edit tasks")
+        changes = edit.changes()
+        self._acting.own(doer, task, "edits")
+        self._agent_writes(tx, by, edit, project)
+        proposal = self._acting.proposed(tx, doer, approved, "edit_task", project, task, _as_payload(edit))
+        if proposal is not None:
+            return proposal
+        if edit.parent_task_id is not None:
+            self._check_parent(tx, project, task, edit.parent_task_id)
+        changed = replace(task, updated_at=tx.now, **changes)
+        store.save(tx, changed)
+        record(tx, "task_changed", doer.actor, changed, {"changed": sorted(changes)})
+        return changed
+
+    def delete(self, tx: Transaction, by: Principal, project_id: str, task_id: str) -> list[str]:
+        """Remove the task. What waited for it is blocked, with the reason. Returns checksums nothing names any more."""
+        project, task = self._acting.to_change(tx, by, project_id, task_id)
+        self._acting.own(self._acting.doer(tx, by, None, "delete tasks"), task, "deletes")
+        successors = [store.task_of(row) for row in tx.rows(store.SUCCESSORS, task=task.id)]
+        waiting = {found.id: found for found in [*successors, *self._dependencies.blocked_by(tx, task)]}
+        checksums = [row[1] for row in tx.rows(store.FILES, project=project.id, task=task.id, cursor="", limit=100_000)]
+        tx.run(store.DELETE_FILES_OF_TASK, project=project.id, task=task.id)
+        tx.run(store.DELETE_TASK, id=task.id)
+        record(tx, "task_deleted", by.actor, task, {"title": task.title})
+        for other in waiting.values():
+            if other.status in model.WAITING or other.status is Status.BLOCKED:
+                gone = f"waited for “{task.title}” ({task.id}), which was deleted"
+                self._dependencies.block(tx, other, gone, None, None)
+        if task.holder is not None:
+            self._acting.refresh_current(tx, task.holder)
+        return [checksum for checksum in checksums if tx.row(store.CHECKSUM_USED, checksum=checksum) is None]
+
+    def comment(self, tx: Transaction, by: Principal, project_id: str, task_id: str, body: str) -> str:
+        """The id of the new comment."""
+        _, task = self._acting.to_change(tx, by, project_id, task_id)
+        self._acting.doer(tx, by, None, "comment")
+        self._acting.no_links(by, body)
+        comment_id = new("cmt")
+        tx.run(store.ADD_COMMENT, id=comment_id, task_id=task.id, author=by.name, body=body, created_at=tx.now)
+        told = {"comment": comment_id, "author": by.name, "body": body[:200]}
+        record(tx, "task_commented", by.actor, task, told, agent=task.holder)
+        return comment_id
+
+    def delete_comment(self, tx: Transaction, by: Principal, project_id: str, task_id: str, comment_id: str) -> None:
+        _, task = self._acting.to_change(tx, by, project_id, task_id)
+        row = tx.row(store.COMMENT, id=comment_id, task=task.id)
+        if row is None:
+            raise NotFound(f"there is no comment {comment_id!r:.80} on this task")
+        if not by.may(Role.OPERATOR) and row[2] != by.name:
+            raise Forbidden("only its author or an operator deletes a comment", subject=task.id)
+        tx.run(store.DELETE_COMMENT, id=comment_id)
+        record(tx, "task_comment_deleted", by.actor, task, {"comment": comment_id, "author": row[2]})
+
+    def _agent_writes(self, tx: Transaction, by: Principal, edit: Edit, project: Project) -> None:
+        """What people may write and agents may not: links that lead out, and work that nobody reviews."""
+        self._acting.no_links(by, edit.title, edit.description)
+        if by.is_agent and edit.required_reviewers is not None and edit.required_reviewers < 1:
+            raise RuleBroken(
+                "a task that an agent writes takes at least one reviewer", code="review_missing", project=project.id
+            )
+
+    def _check_parent(self, tx: Transaction, project: Project, task: Task, parent_id: str) -> None:
+        parent: Task | None = self._acting.same_project(tx, project, parent_id, "parent_task_id")
+        for _ in range(ANCESTORS):
+            if parent is None:
+                return
+            if parent.id == task.id:
+                raise RuleBroken("a task cannot be its own ancestor", code="parent_cycle", subject=task.id)
+            row = tx.row(store.TASK, id=parent.parent_task_id) if parent.parent_task_id else None
+            parent = None if row is None else store.task_of(row)
+
+    def _perform_create(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        asked = proposal.payload
+        return self.create(
+            tx, by, proposal.project or "", proposal.agent, _from_payload(asked),
+            assigned_to=asked["assigned_to"], depends_on=asked["depends_on"],
+            status=Status(asked["status"]), approved=True,
+        )  # fmt: skip
+
+    def _perform_edit(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        return self.edit(tx, by, *where(proposal), proposal.agent, _from_payload(proposal.payload), approved=True)
+
+
+def where(proposal: Proposal) -> tuple[str, str]:
+    return proposal.project or "", proposal.task or ""
+
+
+def _as_payload(edit: Edit) -> dict[str, Any]:
+    return {
+        name: value.name if isinstance(value, Priority) else list(value) if isinstance(value, tuple) else value
+        for name, value in edit.changes().items()
+    }
+
+
+def _from_payload(asked: dict[str, Any]) -> Edit:
+    parent = asked.get("parent_task_id")
+    tags, labels = asked.get("required_capabilities"), asked.get("labels")
+    return Edit(
+        title=asked.get("title"),
+        description=asked.get("description"),
+        priority=Priority[asked["priority"]] if "priority" in asked else None,
+        required_capabilities=None if tags is None else tuple(tags),
+        required_reviewers=asked.get("required_reviewers"),
+        labels=None if labels is None else tuple(labels),
+        parent_task_id=parent,
+        no_parent="parent_task_id" in asked and parent is None,
+    )

@@ -1,0 +1,383 @@
+"""What the board answers, and what it takes: the shapes of its JSON."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from ringfence.board.files import File
+from ringfence.board.model import Priority, Project, Task
+from ringfence.board.projects import Limits
+from ringfence.crew.proposals.routes import ProposalView
+from ringfence.kernel.clock import iso, iso_or_none
+from ringfence.kernel.http.endpoint import Fields
+
+Name = Annotated[str, Field(max_length=64)]
+Title = Annotated[str, Field(min_length=1, max_length=500)]
+Description = Annotated[str, Field(max_length=200_000)]
+Tags = Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=100)]
+Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=100)]
+Visibility = Literal["open", "members"]
+StatusName = Annotated[str, Field(max_length=40, description="backlog, ready, in_progress, in_review, blocked or done")]
+PriorityName = Annotated[str, Field(max_length=10, description="P0 (critical), P1, P2 or P3 (low)")]
+Note = Annotated[str, Field(max_length=4000)]
+Limit = Annotated[int, Field(ge=1, le=1000)]
+Cursor = Annotated[str, Field(max_length=200)]
+
+# Bodies and queries ---------------------------------------------------------------------------------------------------
+
+
+class NewProject(Fields):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    creator: Name
+    visibility: Visibility = "open"
+
+
+class NewOwnProject(Fields):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    creator: Name | None = None
+    visibility: Visibility = "open"
+
+
+class ProjectChange(Fields):
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    visibility: Visibility | None = None
+
+
+class ForAgent(Fields):
+    agent: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class ForAnybody(Fields):
+    agent: Name | None = None
+
+
+class LimitBody(Fields):
+    status: StatusName
+    limit: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(description="null lifts the limit")
+    agent: Name | None = Field(None, description="Only this agent's tasks.")
+    scope: Literal["agent", "column"] = Field("agent", description="column: the tasks of all agents together.")
+
+
+class NewTask(Fields):
+    title: Title
+    description: Description = ""
+    assigned_to: Name | None = None
+    priority: PriorityName = "P2"
+    required_capabilities: Tags = []
+    required_reviewers: Annotated[int, Field(ge=0, le=100)] = 1
+    created_by: Name | None = None
+    parent_task_id: Name | None = None
+    labels: Tags = []
+    depends_on: Ids = []
+    status: StatusName = "backlog"
+
+
+class TaskChange(Fields):
+    """`status` moves the task; the other fields of a task edit it."""
+
+    status: StatusName | None = None
+    agent: Name | None = None
+    blocked_reason: Note | None = None
+    blocked_by: Name | None = None
+    note: Note = ""
+    title: Title | None = None
+    description: Description | None = None
+    priority: PriorityName | None = None
+    required_capabilities: Tags | None = None
+    required_reviewers: Annotated[int, Field(ge=0, le=100)] | None = None
+    labels: Tags | None = None
+    parent_task_id: Name | None = Field(None, description="An empty text: no parent.")
+
+
+class AssignBody(Fields):
+    agent: Annotated[str, Field(min_length=1, max_length=64)]
+    assigned_by: Name | None = None
+
+
+class DependBody(Fields):
+    depends_on: Name
+
+
+class CommentBody(Fields):
+    body: Annotated[str, Field(min_length=1, max_length=100_000)]
+
+
+class ClaimNextBody(Fields):
+    agent: Name | None = None
+    capabilities: Tags = []
+
+
+class ProjectQuery(Fields):
+    agent: Name | None = Field(None, description="Only projects it is a member of.")
+    limit: Limit | None = None
+    cursor: Cursor | None = None
+
+
+class TaskQuery(Fields):
+    status: StatusName | None = None
+    agent: Name | None = Field(None, description="Assigned to it, or claimed by it.")
+    assigned_to: Name | None = None
+    label: Annotated[str, Field(max_length=80)] | None = None
+    priority: PriorityName | None = None
+    q: Annotated[str, Field(max_length=200, description="Text in the title or description, or an id.")] | None = None
+    parent: Name | None = None
+    include_blocked: bool = True
+    limit: Limit | None = None
+    cursor: Cursor | None = None
+
+
+class AllTasksQuery(TaskQuery):
+    project_id: Name | None = None
+
+
+class ReadyQuery(Fields):
+    agent: Name | None = None
+    capabilities: list[Annotated[str, Field(max_length=80)]] = []
+    limit: Limit = 1000
+
+
+class PageQuery(Fields):
+    limit: Limit | None = None
+    cursor: Cursor | None = None
+
+
+class BoardQuery(Fields):
+    lanes: Literal["none", "agent", "priority", "label"] = "none"
+
+
+class MetricsQuery(Fields):
+    days: Annotated[int, Field(ge=1, le=366)] = 30
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+class Ok(TypedDict):
+    status: str
+
+
+class CreatedProject(TypedDict):
+    id: str
+    name: str
+    created_at: str
+    creator: str
+    visibility: str
+
+
+class ProjectItem(TypedDict):
+    id: str
+    name: str
+    members: list[str]
+    created_at: str
+    creator: str
+    visibility: str
+
+
+class FileFacts(TypedDict):
+    checksum: str
+    size: int
+    updated_at: str
+    uploader: str
+
+
+class FileView(FileFacts):
+    filename: str
+
+
+class ProjectView(ProjectItem):
+    files: dict[str, FileFacts]
+    wip_limits: dict[str, int]
+    wip_limits_by_agent: dict[str, dict[str, int]]
+    wip_limits_of_columns: dict[str, int]
+
+
+class LimitsView(TypedDict):
+    agent: dict[str, int]
+    agents: dict[str, dict[str, int]]
+    columns: dict[str, int]
+
+
+MoveView = TypedDict("MoveView", {"from": str, "to": str, "at": str, "by": str})
+HistoryView = TypedDict("HistoryView", {"id": str, "from": str | None, "to": str, "at": str, "by": str, "note": str})
+
+
+class ReadyItem(TypedDict):
+    id: str
+    title: str
+    priority: str
+    required_capabilities: list[str]
+
+
+class TaskItem(TypedDict):
+    id: str
+    project_id: str
+    title: str
+    status: str
+    priority: str
+    assigned_to: str | None
+
+
+class TaskView(TaskItem):
+    description: str
+    claimed_by: str | None
+    required_capabilities: list[str]
+    blocked_reason: str | None
+    blocked_by: str | None
+    subtasks: list[str]
+    parent_task_id: str | None
+    labels: list[str]
+    created_by: str
+    created_at: str
+    updated_at: str
+    started_at: str | None
+    review_started_at: str | None
+    completed_at: str | None
+    reviewers: list[str]
+    required_reviewers: int
+    transitions: list[MoveView]
+    waiting_for: list[str]
+
+
+class Claimed(TypedDict):
+    ok: bool
+    task_id: str
+
+
+class ClaimedNext(TypedDict):
+    task: TaskView | None
+
+
+class Dependencies(TypedDict):
+    depends_on: list[TaskItem]
+    needed_by: list[TaskItem]
+
+
+class CommentView(TypedDict):
+    id: str
+    author: str
+    body: str
+    created_at: str
+
+
+class Uploaded(TypedDict):
+    filename: str
+    checksum: str
+    size: int
+
+
+class Lane(TypedDict):
+    lane: str | None
+    columns: dict[str, list[TaskView]]
+
+
+class BoardView(TypedDict):
+    project: ProjectItem
+    wip_limits: LimitsView
+    lanes: list[Lane]
+
+
+class AgentCycles(TypedDict):
+    agent: str | None
+    completed: int
+    avg_cycle_time_minutes: float
+    median_cycle_time_minutes: float
+
+
+class MetricsView(TypedDict):
+    total_tasks: int
+    by_status: dict[str, int]
+    avg_cycle_time_minutes: float
+    completed_count: int
+    agent_throughput: dict[str, int]
+    median_cycle_time_minutes: float | None
+    p85_cycle_time_minutes: float | None
+    cycle_times_minutes: list[float]
+    completions: int
+    reworked: int
+    agents: list[AgentCycles]
+    throughput: list[dict[str, Any]]
+    flow: list[dict[str, Any]]
+
+
+class Proposed(TypedDict):
+    ok: bool
+    proposal: ProposalView
+    message: str
+
+
+def project_item(project: Project, members: list[str]) -> ProjectItem:
+    return {
+        "id": project.id,
+        "name": project.name,
+        "members": members,
+        "created_at": iso(project.created_at),
+        "creator": project.creator,
+        "visibility": project.visibility,
+    }
+
+
+def limits_view(limits: Limits) -> LimitsView:
+    return {"agent": limits.each, "agents": limits.agents, "columns": limits.columns}
+
+
+def file_facts(file: File) -> FileFacts:
+    return {
+        "checksum": file.checksum,
+        "size": file.size,
+        "updated_at": iso(file.updated_at),
+        "uploader": file.uploader,
+    }
+
+
+def file_view(file: File) -> FileView:
+    return {"filename": file.filename, **file_facts(file)}
+
+
+def ready_item(task: Task) -> ReadyItem:
+    return {
+        "id": task.id,
+        "title": task.title,
+        "priority": task.priority.name,
+        "required_capabilities": list(task.required_capabilities),
+    }
+
+
+def task_item(task: Task) -> TaskItem:
+    return {
+        "id": task.id,
+        "project_id": task.project_id,
+        "title": task.title,
+        "status": task.status.value,
+        "priority": task.priority.name,
+        "assigned_to": task.assigned_to,
+    }
+
+
+def task_view(task: Task, subtasks: list[str], waiting_for: list[str]) -> TaskView:
+    return {
+        "id": task.id,
+        "project_id": task.project_id,
+        "title": task.title,
+        "description": task.description,
+        "status": task.status.value,
+        "priority": Priority(task.priority).name,
+        "assigned_to": task.assigned_to,
+        "claimed_by": task.claimed_by,
+        "required_capabilities": list(task.required_capabilities),
+        "blocked_reason": task.blocked_reason,
+        "blocked_by": task.blocked_by,
+        "subtasks": subtasks,
+        "parent_task_id": task.parent_task_id,
+        "labels": list(task.labels),
+        "created_by": task.created_by,
+        "created_at": iso(task.created_at),
+        "updated_at": iso(task.updated_at),
+        "started_at": iso_or_none(task.started_at),
+        "review_started_at": iso_or_none(task.review_started_at),
+        "completed_at": iso_or_none(task.completed_at),
+        "reviewers": list(task.reviewers),
+        "required_reviewers": task.required_reviewers,
+        "transitions": list(task.recent),  # type: ignore[arg-type]
+        "waiting_for": waiting_for,
+    }
