@@ -1,7 +1,7 @@
 """Who acts on a task, and the rules that several use cases share.
 
-Who acts is settled first: an agent as itself, a person as themself, or a person for an agent. Then the agent's own rules
-apply (paused, revoked, autonomy, capabilities), and both names are recorded.
+Who acts is settled first: an agent as itself, a person as themself, or a person for an agent. Then the agent's own
+rules apply (paused, revoked, autonomy, capabilities), and both names are recorded.
 """
 
 from collections.abc import Callable

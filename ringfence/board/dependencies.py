@@ -4,8 +4,6 @@ A task is claimable when all it depends on is done. One that depends on a blocke
 to where it was when that passes; one whose predecessor was deleted stays blocked until a person looks.
 """
 
-from dataclasses import replace
-
 from ringfence.board import model, store
 from ringfence.board.acting import THE_BOARD, Acting, Going
 from ringfence.board.journal import record, step
@@ -76,20 +74,20 @@ class Dependencies:
     def block(self, tx: Transaction, task: Task, reason: str, by: str | None, came: Status | None) -> Task:
         """The board itself blocks a task; where the cause may pass, it remembers where the task returns to."""
         if task.status is Status.BLOCKED:
-            blocked = replace(task, blocked_reason=reason, blocked_by=by, blocked_from=None, updated_at=tx.now)
-            store.save(tx, blocked)
+            blocked = task._replace(blocked_reason=reason, blocked_by=by, blocked_from=None, updated_at=tx.now)
+            store.save(tx, task, blocked)
             record(tx, "task_changed", SYSTEM, blocked, {"changed": ["blocked_reason"], "blocked_reason": reason})
             return blocked
         going = Going(Status.BLOCKED, reason, reason, by)
-        blocked = replace(step(tx, THE_BOARD, task, Status.BLOCKED, reason, going), blocked_from=came)
-        store.save(tx, blocked)
+        blocked = step(tx, THE_BOARD, task, Status.BLOCKED, reason, going)._replace(blocked_from=came)
+        store.save(tx, task, blocked)
         self.block_successors(tx, blocked)
         return blocked
 
     def unblock(self, tx: Transaction, task: Task, reason: str) -> Task:
         to = task.blocked_from or Status.READY
         freed = step(tx, THE_BOARD, task, to, reason)
-        store.save(tx, freed)
+        store.save(tx, task, freed)
         self.unblock_successors(tx, freed)
         return freed
 

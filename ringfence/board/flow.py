@@ -1,7 +1,6 @@
 """The way of a task: claimed, moved, assigned, reviewed, given back."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ringfence.board import model, store
 from ringfence.board.acting import NOBODY, Acting, Doer, Going
@@ -91,10 +90,10 @@ class Flow:
         self._projects.admit(tx, project, Status.IN_PROGRESS, doer.name, task.id)
 
     def _take(self, tx: Transaction, doer: Doer, task: Task) -> Task:
-        taken = replace(task, claimed_by=doer.name, assigned_to=doer.name, updated_at=tx.now)
+        taken = task._replace(claimed_by=doer.name, assigned_to=doer.name, updated_at=tx.now)
         if task.status is Status.BACKLOG:
-            taken = replace(step(tx, doer, taken, Status.READY, "claimed"), claimed_by=doer.name, assigned_to=doer.name)
-        store.save(tx, taken)
+            taken = step(tx, doer, taken, Status.READY, "claimed")._replace(claimed_by=doer.name, assigned_to=doer.name)
+        store.save(tx, task, taken)
         record(tx, "task_claimed", doer.actor, taken, {"agent": doer.name, "title": task.title}, agent=doer.name)
         self._crew.set_current_task(tx, doer.name, task.id)
         return taken
@@ -124,8 +123,8 @@ class Flow:
         holder = task.holder
         doer = Doer(NOBODY, by, by.name.rpartition(":")[2], None)
         returned = step(tx, doer, task, Status.READY, reason) if task.status is Status.IN_PROGRESS else task
-        returned = replace(returned.released(), updated_at=tx.now)
-        store.save(tx, returned)
+        returned = returned.released()._replace(updated_at=tx.now)
+        store.save(tx, task, returned)
         record(tx, "task_released", by, task, {"agent": holder, "title": task.title, "reason": reason}, agent=holder)
         if holder is not None:
             self._acting.refresh_current(tx, holder)
@@ -157,16 +156,16 @@ class Flow:
             return proposal
         if takes:
             task = self._take(tx, doer, task)
-        if going.to is Status.DONE and doer.agent is None and doer.name not in (*task.reviewers, task.assigned_to):
-            task = replace(task, reviewers=(*task.reviewers, doer.name))
         return self._go(tx, doer, task, going, steps)
 
-    def _go(self, tx: Transaction, doer: Doer, task: Task, going: Going, steps: tuple[Status, ...]) -> Task:
-        holder, before = task.holder, task.status
+    def _go(self, tx: Transaction, doer: Doer, before: Task, going: Going, steps: tuple[Status, ...]) -> Task:
+        holder, task = before.holder, before
+        if going.to is Status.DONE and self._signs(task, doer):
+            task = task._replace(reviewers=(*task.reviewers, doer.name))
         for to in steps:
             task = step(tx, doer, task, to, going.note, going)
-        store.save(tx, task)
-        if before is Status.BLOCKED:
+        store.save(tx, before, task)
+        if before.status is Status.BLOCKED:
             self._dependencies.unblock_successors(tx, task)
         if task.status is Status.DONE:
             self._completed(tx, task)
@@ -215,9 +214,12 @@ class Flow:
             self._acting.same_project(tx, project, going.blocked_by, "blocked_by")
         self._projects.admit(tx, project, going.to, task.holder or (doer.name if doer.agent else None), task.id)
 
+    def _signs(self, task: Task, doer: Doer) -> bool:
+        """A person who moves a task to done has reviewed it."""
+        return doer.agent is None and doer.name not in (*task.reviewers, task.assigned_to)
+
     def _check_reviewed(self, task: Task, doer: Doer) -> None:
-        signing = doer.agent is None and doer.name not in (*task.reviewers, task.assigned_to)
-        have = len(task.reviewers) + (1 if signing else 0)
+        have = len(task.reviewers) + (1 if self._signs(task, doer) else 0)
         if have < task.required_reviewers:
             missing = task.required_reviewers - have
             raise RuleBroken(
@@ -264,18 +266,18 @@ class Flow:
             proposal := self._acting.proposed(tx, doer, approved, "assign", project, task, {"agent": agent})
         ) is not None:
             return proposal
-        holder, before = task.holder, task.status
+        ready = task
         if task.status is not Status.READY:
-            task = step(tx, doer, task, Status.READY, f"assigned to {agent}")
-        claimed = task.claimed_by if task.claimed_by == agent else None
-        assigned = replace(task, assigned_to=agent, claimed_by=claimed, updated_at=tx.now)
-        store.save(tx, assigned)
+            ready = step(tx, doer, task, Status.READY, f"assigned to {agent}")
+        claimed = ready.claimed_by if ready.claimed_by == agent else None
+        assigned = ready._replace(assigned_to=agent, claimed_by=claimed, updated_at=tx.now)
+        store.save(tx, task, assigned)
         told = {"title": task.title, "agent": agent, "by": doer.name}
         record(tx, "task_assigned", doer.actor, assigned, told, agent=agent)
-        if before is Status.BLOCKED:
+        if task.status is Status.BLOCKED:
             self._dependencies.unblock_successors(tx, assigned)
-        if holder is not None and holder != agent:
-            self._acting.refresh_current(tx, holder)
+        if task.holder is not None and task.holder != agent:
+            self._acting.refresh_current(tx, task.holder)
         return assigned
 
     def unassign(self, tx: Transaction, by: Principal, project_id: str, task_id: str) -> Task:
@@ -284,17 +286,18 @@ class Flow:
         doer = self._acting.doer(tx, by, None, None)
         if not doer.is_operator and not doer.coordinates:
             self._acting.must_hold(doer, task)
-        holder, before = task.holder, task.status
+        back = task
         if task.status is not Status.BACKLOG:
-            task = step(tx, doer, task, Status.BACKLOG, "unassigned")
-        task = replace(task, assigned_to=None, claimed_by=None, updated_at=tx.now)
-        store.save(tx, task)
-        record(tx, "task_unassigned", doer.actor, task, {"title": task.title, "agent": holder}, agent=holder)
-        if before is Status.BLOCKED:
-            self._dependencies.unblock_successors(tx, task)
-        if holder is not None:
-            self._acting.refresh_current(tx, holder)
-        return task
+            back = step(tx, doer, task, Status.BACKLOG, "unassigned")
+        back = back._replace(assigned_to=None, claimed_by=None, updated_at=tx.now)
+        store.save(tx, task, back)
+        told = {"title": task.title, "agent": task.holder}
+        record(tx, "task_unassigned", doer.actor, back, told, agent=task.holder)
+        if task.status is Status.BLOCKED:
+            self._dependencies.unblock_successors(tx, back)
+        if task.holder is not None:
+            self._acting.refresh_current(tx, task.holder)
+        return back
 
     def review(
         self, tx: Transaction, by: Principal, project_id: str, task_id: str, reviewer: str, *, approved: bool = False
@@ -312,8 +315,8 @@ class Flow:
         proposal = self._acting.proposed(tx, doer, approved, "review", project, task, {"reviewer": reviewer})
         if proposal is not None:
             return proposal
-        reviewed = replace(task, reviewers=(*task.reviewers, reviewer), updated_at=tx.now)
-        store.save(tx, reviewed)
+        reviewed = task._replace(reviewers=(*task.reviewers, reviewer), updated_at=tx.now)
+        store.save(tx, task, reviewed)
         record(tx, "task_reviewer_added", doer.actor, task, {"reviewer": reviewer}, agent=task.holder)
         return reviewed
 
@@ -323,8 +326,8 @@ class Flow:
             by.acting_for(reviewer)
         if reviewer not in task.reviewers:
             raise NotFound(f"{reviewer!r:.80} is no reviewer of this task")
-        changed = replace(task, reviewers=tuple(name for name in task.reviewers if name != reviewer), updated_at=tx.now)
-        store.save(tx, changed)
+        changed = task._replace(reviewers=tuple(name for name in task.reviewers if name != reviewer), updated_at=tx.now)
+        store.save(tx, task, changed)
         record(tx, "task_reviewer_removed", by.actor, task, {"reviewer": reviewer}, agent=task.holder)
         return changed
 

@@ -1,6 +1,5 @@
 """What a task's history is told: a line for each move, and the event that goes with each change."""
 
-from dataclasses import replace
 from typing import Any
 
 from ringfence.board import model, store
@@ -16,9 +15,9 @@ def step(tx: Transaction, doer: Doer, task: Task, to: Status, note: str, going: 
     """One step, with its line in the task's history and its event; the caller saves the task."""
     moved = model.stepped(task, to, tx.now)
     if to is Status.BLOCKED and going is not None:
-        moved = replace(moved, blocked_reason=going.blocked_reason or None, blocked_by=going.blocked_by or None)
+        moved = moved._replace(blocked_reason=going.blocked_reason or None, blocked_by=going.blocked_by or None)
     line = Move(task.status.value, to.value, iso(tx.now), doer.name).as_json()
-    moved = replace(moved, recent=(*task.recent, line)[-model.RECENT :])
+    moved = moved._replace(recent=(*task.recent, line)[-model.RECENT :])
     add_move(tx, task, task.status.value, to.value, doer.name, note)
     told = {
         "title": task.title,

@@ -1,7 +1,9 @@
 """All SQL of the board."""
 
 import json
+from enum import Enum
 from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam as p
@@ -205,10 +207,15 @@ def _is(*statuses: Status) -> sa.ColumnElement[bool]:
 
 TASK = Query(sa.select(tasks).where(tasks.c.id == p("id")))
 ADD_TASK = Query(sa.insert(tasks))
-_CHANGEABLE = [c.name for c in tasks.c if c.name not in ("id", "project_id", "created_by", "created_at")]
-SAVE_TASK = Query(
-    sa.update(tasks).where(tasks.c.id == p("which")).values({name: p(f"new_{name}") for name in _CHANGEABLE})
-)
+
+
+@cache
+def _saving(changed: frozenset[str]) -> Query:
+    """Writes only these columns, so that only their indexes are written too."""
+    values: dict[str, sa.BindParameter[object]] = {name: p(f"new_{name}") for name in sorted(changed)}
+    return Query(sa.update(tasks).where(tasks.c.id == p("which")).values(values))
+
+
 DELETE_TASK = Query(sa.delete(tasks).where(tasks.c.id == p("id")))
 _ORDER = (tasks.c.priority, tasks.c.created_at, tasks.c.id)
 # A claimed task counts as in progress.
@@ -407,42 +414,31 @@ def project_of(row: Row) -> Project:
 def task_of(row: Row) -> Task:
     return Task(
         row[0], row[1], row[2], row[3], Status(row[4]), Priority(row[5]), row[6], row[7],
-        tuple(json.loads(row[8])), row[9], tuple(json.loads(row[10])), row[11], row[12], tuple(json.loads(row[13])),
-        row[14], row[15], None if row[16] is None else Status(row[16]), tuple(json.loads(row[17])), *row[18:],
+        _list(row[8]), row[9], _list(row[10]), row[11], row[12], _list(row[13]),
+        row[14], row[15], None if row[16] is None else Status(row[16]), _list(row[17]), *row[18:],
     )  # fmt: skip
 
 
 def columns(task: Task) -> dict[str, object]:
-    return {
-        "id": task.id,
-        "project_id": task.project_id,
-        "title": task.title,
-        "description": task.description,
-        "status": task.status.value,
-        "priority": int(task.priority),
-        "assigned_to": task.assigned_to,
-        "claimed_by": task.claimed_by,
-        "required_capabilities": _json(task.required_capabilities),
-        "required_reviewers": task.required_reviewers,
-        "reviewers": _json(task.reviewers),
-        "created_by": task.created_by,
-        "parent_task_id": task.parent_task_id,
-        "labels": _json(task.labels),
-        "blocked_reason": task.blocked_reason,
-        "blocked_by": task.blocked_by,
-        "blocked_from": None if task.blocked_from is None else task.blocked_from.value,
-        "recent": _json(task.recent),
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "started_at": task.started_at,
-        "review_started_at": task.review_started_at,
-        "completed_at": task.completed_at,
-    }
+    return {name: _stored(value) for name, value in zip(Task._fields, task, strict=True)}
 
 
-def save(tx: Transaction, task: Task) -> None:
-    values = columns(task)
-    tx.run(SAVE_TASK, which=task.id, **{f"new_{name}": values[name] for name in _CHANGEABLE})
+def save(tx: Transaction, before: Task, after: Task) -> None:
+    """Write what differs."""
+    changed = [name for name, old, new in zip(Task._fields, before, after, strict=True) if old != new]
+    if changed:
+        values = {f"new_{name}": _stored(getattr(after, name)) for name in changed}
+        tx.run(_saving(frozenset(changed)), which=after.id, **values)
+
+
+def _stored(value: object) -> object:
+    if isinstance(value, tuple):
+        return _json(value)
+    return value.value if isinstance(value, Enum) else value
+
+
+def _list(text: str) -> tuple[Any, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
 
 
 def _json(values: tuple[object, ...]) -> str:

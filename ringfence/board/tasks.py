@@ -1,7 +1,7 @@
 """Tasks as they are written and found."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ringfence.board import model, store
@@ -177,8 +177,8 @@ class Tasks:
             return proposal
         if edit.parent_task_id is not None:
             self._check_parent(tx, project, task, edit.parent_task_id)
-        changed = replace(task, updated_at=tx.now, **changes)
-        store.save(tx, changed)
+        changed = task._replace(updated_at=tx.now, **changes)
+        store.save(tx, task, changed)
         record(tx, "task_changed", doer.actor, changed, {"changed": sorted(changes)})
         return changed
 
