@@ -11,7 +11,11 @@ from prometheus_client import Gauge
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from ringfence.crew import checkpoint_routes, control_routes
 from ringfence.crew import routes as crew_routes
+from ringfence.crew.checkpoints import Checkpoints
+from ringfence.crew.control import Control
+from ringfence.crew.liveness import Liveness
 from ringfence.crew.messages import routes as message_routes
 from ringfence.crew.messages.service import Messages
 from ringfence.crew.service import Crew
@@ -41,6 +45,7 @@ class House:
     asgi: ASGIApp
     housekeeping: Housekeeping
     crew: Crew
+    liveness: Liveness
 
 
 def build(settings: Settings, clock: Clock | None = None) -> House:
@@ -53,6 +58,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     feed.listen(auth.observe)
     crew = Crew(settings, auth, database.clock)
     auth.on_use.append(lambda who: crew.seen(who.name) if who.is_agent else None)
+    liveness = Liveness(settings, crew)
     messages = Messages(settings, crew, auth)
     server = Server(database, settings)
     metrics = Metrics()
@@ -65,15 +71,18 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         Chore("refusals", 10, record_repeats),
         Chore("tokens", 30, auth.flush_used),
         Chore("forget", 3600, auth.forget),
+        Chore("liveness", settings.sweep_every, liveness.sweep),
         Chore("messages", 30, messages.tidy),
     ]
-    housekeeping = Housekeeping(database, chores, lambda: None)
+    housekeeping = Housekeeping(database, chores, liveness.woke)
 
     endpoints: list[Endpoint] = []
     for api in (
         auth_routes.routes(auth, settings),
         event_routes.routes(feed, database, lambda principal, project: principal.sees(project)),
         crew_routes.routes(crew),
+        control_routes.routes(Control(crew)),
+        checkpoint_routes.routes(Checkpoints(settings, crew)),
         message_routes.routes(messages, settings),
         system.routes(database, feed, settings, metrics, endpoints),
     ):
@@ -92,7 +101,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
             await database.close()
 
     asgi = application(endpoints, server, auth, metrics, routes=[], lifespan=lifespan)
-    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew)
+    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness)
 
 
 def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:

@@ -31,7 +31,7 @@ AT_ROOT = 1000  # the hub's clients expect the whole list; what is beyond is in 
 
 
 def page_size(call: Call[Any, Any], limit: int | None) -> int:
-    return limit or (call.server.settings.page_size if call.endpoint.path.startswith("/api/") else AT_ROOT)
+    return limit or (call.server.settings.page_size if not call.at_root else AT_ROOT)
 
 
 def routes(crew: Crew) -> Api:

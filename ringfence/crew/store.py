@@ -139,7 +139,7 @@ REFRESH = Query(
     .where(_c.name == p("who"))
     .values(
         type=p("new_type"), metadata=p("new_metadata"), tags=p("new_tags"), registered_at=p("since"),
-        last_heartbeat=p("at"), last_seen=p("at"), gone_at=None,
+        last_heartbeat=p("at"), last_seen=p("at"), gone_at=sa.null(),
     )
 )  # fmt: skip
 SET_TAGS = Query(sa.update(agents).where(_c.name == p("who")).values(tags=p("new_tags"), description=p("told")))
@@ -150,7 +150,8 @@ LEAVE = Query(
     sa.update(agents)
     .where(_c.name == p("who"))
     .values(
-        gone_at=p("at"), current_task_id=None, tick=0, missed=0, stalled_at=None, stale_at=None, offline_at=None,
+        gone_at=p("at"), current_task_id=sa.null(), tick=0, missed=0,
+        stalled_at=sa.null(), stale_at=sa.null(), offline_at=sa.null(),
         metadata="{}", tags="[]", description="",
     )
 )  # fmt: skip
@@ -186,12 +187,12 @@ MARK_STALE = Query(
 MARK_OFFLINE = Query(
     sa.update(agents)
     .where(_c.name == p("who"), _c.offline_at.is_(None), _c.last_seen < p("before"))
-    .values(offline_at=p("at"), stale_at=sa.func.coalesce(_c.stale_at, p("at")), current_task_id=None)
+    .values(offline_at=p("at"), stale_at=sa.func.coalesce(_c.stale_at, p("at")), current_task_id=sa.null())
 )
 MARK_BACK = Query(
     sa.update(agents)
     .where(_c.name == p("who"), _c.stale_at.is_not(None))
-    .values(stale_at=None, offline_at=None, last_seen=p("at"))
+    .values(stale_at=sa.null(), offline_at=sa.null(), last_seen=p("at"))
 )
 MISSED = Query(sa.update(agents).where(_c.name == p("who")).values(missed=p("count"), stalled_at=p("since")))
 
@@ -225,7 +226,7 @@ RESUME = Query(
     sa.update(agents)
     .where(_c.name == p("who"), _c.paused_at.is_not(None))
     .values(
-        paused_at=None, pause_reason="", frozen=0,
+        paused_at=sa.null(), pause_reason="", frozen=0,
         last_seen=sa.case((_c.frozen == 1, p("at", type_=sa.BigInteger)), else_=_c.last_seen),
     )
 )  # fmt: skip
@@ -233,7 +234,7 @@ SET_REVOCATION = Query(sa.update(agents).where(_c.name == p("who")).values(revoc
 RECOVER = Query(
     sa.update(agents)
     .where(_c.name == p("who"), _c.revocation == p("directive"))
-    .values(revocation=None, tick=0, missed=0, stalled_at=None)
+    .values(revocation=sa.null(), tick=0, missed=0, stalled_at=sa.null())
 )
 REVOCATION = Query(sa.select(revocations).where(revocations.c.id == p("id")))
 _by_agent = sa.or_(p("agent") == "", revocations.c.agent == p("agent"))
@@ -259,7 +260,7 @@ NEXT_CHECKPOINT = Query(
     sa.update(agents)
     .where(_c.name == p("who"), _here)
     .values(
-        checkpoint_sequence=_c.checkpoint_sequence + 1, tick=0, missed=0, stalled_at=None,
+        checkpoint_sequence=_c.checkpoint_sequence + 1, tick=0, missed=0, stalled_at=sa.null(),
         current_task_id=sa.func.coalesce(p("task", type_=sa.Text), _c.current_task_id),
     )
     .returning(_c.checkpoint_sequence)

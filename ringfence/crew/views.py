@@ -77,8 +77,8 @@ class AckBody(Fields):
 
 class CheckpointBody(Fields):
     task_id: Annotated[str, Field(max_length=64)] | None = None
-    state: Annotated[str, Field(max_length=64 * 1024)] = ""
-    rationale: Annotated[str, Field(max_length=64 * 1024)] = ""
+    state: Annotated[str, Field(max_length=16 * 1024)] = ""
+    rationale: Annotated[str, Field(max_length=16 * 1024)] = ""
     metadata: Metadata = Field({})
 
 
