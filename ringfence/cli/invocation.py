@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from ringfence.cli.api import Api, Json
+from ringfence.cli.api import Answer, Api, Json, path
 from ringfence.cli.places import Place, Wanted
-from ringfence.cli.problems import NotFound, Usage
+from ringfence.cli.problems import NotFound, Unreachable, Usage
 from ringfence.cli.screen import Screen
 
 EVERYWHERE = "Everywhere"
@@ -56,6 +56,9 @@ def before_noun(
 
 
 SHARED = list(inspect.signature(before_noun).parameters.values())[1:]
+
+
+Told = str | Callable[[], str]
 
 
 class Invocation:
@@ -95,8 +98,7 @@ class Invocation:
         """The one item whose id is, or begins with, that word; or whose field `name` is."""
         exact = [item for item in items if item["id"] == word]
         named = [item for item in items if name is not None and item[name] == word]
-        begun = [item for item in items if item["id"].startswith(word)]
-        found = exact or named or begun
+        found = exact or named or [item for item in items if _abbreviates(word, item["id"])]
         if not found:
             raise NotFound(f"there is no {what} {word!r}")
         if len(found) > 1:
@@ -110,6 +112,55 @@ class Invocation:
             return word
         found: str = self.pick(word, self.api.every("/api/v1/projects"), "project", "name")["id"]
         return found
+
+    def project_or_only(self, word: str | None) -> str:
+        """The project that was named, or the only one there is."""
+        if word is not None:
+            return self.project(word)
+        found = self.api.every("/api/v1/projects")
+        if not found:
+            raise NotFound("there is no project yet: make one with `ringfence project create NAME`")
+        if len(found) > 1:
+            names = ", ".join(repr(it["name"]) for it in found[:20])
+            raise Usage(f"which project? Name it with --project: {names}")
+        only: str = found[0]["id"]
+        return only
+
+    def find(self, word: str, what: str, url: str) -> Json:
+        """The thing with this id among those at `url`, or the only one whose id begins or ends like this."""
+        if FULL_ID.fullmatch(word):
+            found: Json = self.api.get(url + path(word))
+            return found
+        return self.pick(word, self.api.every(url), what)
+
+    def done(self, answer: Answer, sentence: Told, value: Told) -> None:
+        """What a change came to; or that it waits for approval."""
+        if (proposal := answer.proposal) is not None:
+            waits = (
+                f"This waits for approval as proposal {proposal['id']}: `ringfence proposal approve {proposal['id']}`"
+            )
+            self.screen.done(answer.body, waits, proposal["id"])
+        else:
+            self.screen.done(answer.body, _told(sentence), _told(value))
+
+    def find_again(self) -> None:
+        """The server may have come back at another address."""
+        before = self.__dict__.pop("place", None)
+        try:
+            if self.place != before:
+                self.close()
+                self._api = None
+        except Unreachable:
+            self.place = before
+
+
+def _abbreviates(word: str, full: str) -> bool:
+    """`tsk_01`, `01`, or the end of it, by which ids of one day differ."""
+    return full.startswith(word) or full.partition("_")[2].startswith(word) or (len(word) >= 4 and full.endswith(word))
+
+
+def _told(text: Told) -> str:
+    return text if isinstance(text, str) else text()
 
 
 class ReaderGone(Exception):

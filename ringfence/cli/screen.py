@@ -139,6 +139,16 @@ class Screen:
         """Text that is inert already."""
         print(text, flush=True)
 
+    def feed_line(self, number: str, when: str, kind: str, actor: str, details: str) -> None:
+        """An event of the feed; its texts are inert already."""
+        if not self.is_terminal:
+            self.text(f"{number}  {when}  {kind}  {actor}  {details}".rstrip())
+            return
+        from rich.text import Text
+
+        told = Text.assemble((f"{number}  {when}  ", "dim"), (kind, "bold cyan"), f"  {actor}  ", (details, "dim"))
+        self._console().print(told, soft_wrap=True)
+
     def _line(self, label: str, text: str, style: str) -> None:
         if not self.is_terminal:
             self.text(label + text)
