@@ -18,6 +18,8 @@ from ringfence.crew.control import Control
 from ringfence.crew.liveness import Liveness
 from ringfence.crew.messages import routes as message_routes
 from ringfence.crew.messages.service import Messages
+from ringfence.crew.proposals import routes as proposal_routes
+from ringfence.crew.proposals.service import Proposals
 from ringfence.crew.service import Crew
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
@@ -46,6 +48,7 @@ class House:
     housekeeping: Housekeeping
     crew: Crew
     liveness: Liveness
+    proposals: Proposals
 
 
 def build(settings: Settings, clock: Clock | None = None) -> House:
@@ -59,6 +62,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     crew = Crew(settings, auth, database.clock)
     auth.on_use.append(lambda who: crew.seen(who.name) if who.is_agent else None)
     liveness = Liveness(settings, crew)
+    proposals = Proposals(crew)
     messages = Messages(settings, crew, auth)
     server = Server(database, settings)
     metrics = Metrics()
@@ -83,6 +87,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         crew_routes.routes(crew),
         control_routes.routes(Control(crew)),
         checkpoint_routes.routes(Checkpoints(settings, crew)),
+        proposal_routes.routes(proposals),
         message_routes.routes(messages, settings),
         system.routes(database, feed, settings, metrics, endpoints),
     ):
@@ -101,7 +106,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
             await database.close()
 
     asgi = application(endpoints, server, auth, metrics, routes=[], lifespan=lifespan)
-    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness)
+    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals)
 
 
 def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:

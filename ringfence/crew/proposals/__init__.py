@@ -1,0 +1,1 @@
+"""Proposals: what an advisory agent wants to do, waiting for a person."""
