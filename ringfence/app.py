@@ -11,6 +11,9 @@ from prometheus_client import Gauge
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from ringfence.board import routes as board_routes
+from ringfence.board.service import Board
+from ringfence.board.service import board as make_board
 from ringfence.crew import checkpoint_routes, control_routes
 from ringfence.crew import routes as crew_routes
 from ringfence.crew.checkpoints import Checkpoints
@@ -49,6 +52,7 @@ class House:
     crew: Crew
     liveness: Liveness
     proposals: Proposals
+    board: Board
 
 
 def build(settings: Settings, clock: Clock | None = None) -> House:
@@ -64,6 +68,8 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     liveness = Liveness(settings, crew)
     proposals = Proposals(crew)
     messages = Messages(settings, crew, auth)
+    board = make_board(settings, crew, proposals)
+    feed.listen(board.projects.observe)
     server = Server(database, settings)
     metrics = Metrics()
     _measure(metrics, database, feed)
@@ -77,18 +83,20 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         Chore("forget", 3600, auth.forget),
         Chore("liveness", settings.sweep_every, liveness.sweep),
         Chore("messages", 30, messages.tidy),
+        Chore("files", 3600, board.blobs.sweep),
     ]
     housekeeping = Housekeeping(database, chores, liveness.woke)
 
     endpoints: list[Endpoint] = []
     for api in (
         auth_routes.routes(auth, settings),
-        event_routes.routes(feed, database, lambda principal, project: principal.sees(project)),
+        event_routes.routes(feed, database, board.projects.sees),
         crew_routes.routes(crew),
         control_routes.routes(Control(crew)),
         checkpoint_routes.routes(Checkpoints(settings, crew)),
         proposal_routes.routes(proposals),
         message_routes.routes(messages, settings),
+        *board_routes.routes(board),
         system.routes(database, feed, settings, metrics, endpoints),
     ):
         endpoints += api.endpoints
@@ -96,6 +104,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await database.open()
+        await database.read(board.projects.load)
         await feed.open()
         housekeeping.open()
         try:
@@ -106,7 +115,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
             await database.close()
 
     asgi = application(endpoints, server, auth, metrics, routes=[], lifespan=lifespan)
-    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals)
+    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board)
 
 
 def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:

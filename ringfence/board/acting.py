@@ -4,13 +4,13 @@ Who acts is settled first: an agent as itself, a person as themself, or a person
 rules apply (paused, revoked, autonomy, capabilities), and both names are recorded.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ringfence.board import store
 from ringfence.board.model import Project, Status, Task
 from ringfence.board.projects import Projects
+from ringfence.crew.links import LinkPolicy, external_link
 from ringfence.crew.model import Mode, Standing
 from ringfence.crew.proposals.model import Proposal
 from ringfence.crew.proposals.service import Proposals
@@ -54,13 +54,11 @@ THE_BOARD = Doer(NOBODY, SYSTEM, "system", None)
 
 
 class Acting:
-    def __init__(
-        self, projects: Projects, crew: Crew, proposals: Proposals, refuse_links: Callable[[str], None]
-    ) -> None:
+    def __init__(self, projects: Projects, crew: Crew, proposals: Proposals, links: LinkPolicy) -> None:
         self.projects = projects
         self._crew = crew
         self._proposals = proposals
-        self._refuse_links = refuse_links
+        self._links = links
 
     def task(self, tx: Transaction, by: Principal, project_id: str | None, task_id: str) -> Task:
         """The task, if `by` may see it."""
@@ -101,8 +99,10 @@ class Acting:
         """What an advisory agent wants to do waits for a person."""
         if approved or doer.agent is None or doer.agent.mode is not Mode.ADVISORY:
             return None
-        where = {"project": project.id, "task": None if task is None else task.id}
-        return self._proposals.propose(tx, doer.actor, doer.name, action, payload=payload, **where)
+        return self._proposals.propose(
+            tx, doer.actor, doer.name, action,
+            project=project.id, task=None if task is None else task.id, payload=payload,
+        )  # fmt: skip
 
     def capable(
         self,
@@ -157,7 +157,10 @@ class Acting:
 
     def no_links(self, by: Principal, *texts: str | None) -> None:
         """What people may write and agents may not: links that lead out."""
-        if by.is_agent:
-            for text in texts:
-                if text:
-                    self._refuse_links(text)
+        for text in texts:
+            if by.is_agent and text and (link := external_link(text, self._links)) is not None:
+                raise RuleBroken(
+                    f"external URL detected: {link}; agents write no links to hosts outside "
+                    "(an operator may allow a host with the setting link_hosts)",
+                    code="external_link", agent=by.name,
+                )  # fmt: skip

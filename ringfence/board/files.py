@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ringfence.board import store
-from ringfence.board.projects import Projects
+from ringfence.board.acting import Acting
 from ringfence.kernel.auth.model import Principal, Role
 from ringfence.kernel.database import Transaction
 from ringfence.kernel.errors import Forbidden, NotFound, StorageFull
@@ -97,8 +97,16 @@ class Blobs:
 
 
 class Files:
-    def __init__(self, projects: Projects) -> None:
-        self._projects = projects
+    def __init__(self, acting: Acting, *, filter_links: bool) -> None:
+        self._acting = acting
+        self._projects = acting.projects
+        self._filter_links = filter_links
+
+    def check(self, by: Principal, content: bytes) -> None:
+        """Refuse an agent's text that holds links out, where that is configured."""
+        if self._filter_links and by.is_agent:
+            with contextlib.suppress(UnicodeDecodeError):
+                self._acting.no_links(by, content.decode())
 
     def add(
         self,

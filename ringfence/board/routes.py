@@ -15,7 +15,7 @@ from ringfence.board.projects import Projects
 from ringfence.board.service import Board
 from ringfence.board.tasks import Edit
 from ringfence.crew.proposals.model import Proposal
-from ringfence.crew.proposals.routes import proposed
+from ringfence.crew.proposals.routes import Proposed, proposed
 from ringfence.kernel.auth.model import Principal
 from ringfence.kernel.clock import DAY, iso
 from ringfence.kernel.database import Transaction
@@ -192,7 +192,7 @@ def task_routes(board: Board) -> Api:
 
     @api.route(
         "POST", *both(f"{P}/tasks"), access=Access.ACT, body=views.NewTask,
-        answers=views.TaskView, status=201, also={202: views.Proposed},
+        answers=views.TaskView, status=201, also={202: Proposed},
     )  # fmt: skip
     async def create(call: Call[views.NewTask, Fields]) -> Answer:
         """Write a task."""
@@ -280,7 +280,7 @@ def task_routes(board: Board) -> Api:
 
     @api.route(
         "PATCH", *both(T), access=Access.ACT, body=views.TaskChange,
-        answers=views.TaskView, also={202: views.Proposed}, hot=True,
+        answers=views.TaskView, also={202: Proposed}, hot=True,
     )  # fmt: skip
     async def change(call: Call[views.TaskChange, Fields]) -> Answer:
         """Move a task (`status`), or edit it; without either, read it."""
@@ -310,7 +310,7 @@ def task_routes(board: Board) -> Api:
 
     @api.route(
         "POST", *both(f"{T}/claim"), access=Access.ACT, body=views.ForAnybody,
-        answers=views.Claimed, also={202: views.Proposed}, hot=True, errors={NotFound: 400},
+        answers=views.Claimed, also={202: Proposed}, hot=True, errors={NotFound: 400},
     )  # fmt: skip
     async def claim(call: Call[views.ForAnybody, Fields]) -> Answer:
         """Claim a task: it is held for you, and for nobody else."""
@@ -324,7 +324,7 @@ def task_routes(board: Board) -> Api:
 
     @api.route(
         "POST", *both(f"{P}/claim-next"), access=Access.ACT, body=views.ClaimNextBody,
-        answers=views.ClaimedNext, also={202: views.Proposed},
+        answers=views.ClaimedNext, also={202: Proposed},
     )  # fmt: skip
     async def claim_next(call: Call[views.ClaimNextBody, Fields]) -> Answer:
         """Claim the most urgent task you can; `task` is null when there is none."""
@@ -348,7 +348,7 @@ def task_routes(board: Board) -> Api:
 
     @api.route(
         "POST", *both(f"{T}/assign"), access=Access.ACT, body=views.AssignBody,
-        answers=dict[str, Any], also={202: views.Proposed}, errors={NotFound: 400},
+        answers=dict[str, Any], also={202: Proposed}, errors={NotFound: 400},
     )  # fmt: skip
     async def assign(call: Call[views.AssignBody, Fields]) -> Answer:
         """Assign a task to an agent: it becomes ready, for that agent."""
@@ -374,7 +374,7 @@ def task_routes(board: Board) -> Api:
 
     @api.route(
         "POST", *both(f"{T}/reviewers/{{name}}"), access=Access.ACT, body=Nothing,
-        answers=views.Ok, also={202: views.Proposed},
+        answers=views.Ok, also={202: Proposed},
     )  # fmt: skip
     async def review(call: Call[Fields, Fields]) -> Answer:
         """Record a review: an agent signs for itself, an operator for anybody but the task's worker."""
@@ -531,6 +531,7 @@ def file_routes(board: Board) -> Api:
             board.projects.find(tx, call.principal, call["project_id"], change=False)
 
         await call.read(may)
+        files.check(call.principal, content)
         checksum = await asyncio.to_thread(blobs.put, content)
 
         def use_case(tx: Transaction) -> views.Uploaded:

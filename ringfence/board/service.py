@@ -1,6 +1,5 @@
 """The board as other rooms and the doors meet it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ringfence.board.acting import Acting
@@ -9,6 +8,7 @@ from ringfence.board.files import Blobs, Files
 from ringfence.board.flow import Flow
 from ringfence.board.projects import Projects
 from ringfence.board.tasks import Tasks
+from ringfence.crew.links import LinkPolicy
 from ringfence.crew.proposals.service import Proposals
 from ringfence.crew.service import Crew
 from ringfence.settings import Settings
@@ -24,10 +24,17 @@ class Board:
     blobs: Blobs
 
 
-def board(settings: Settings, crew: Crew, proposals: Proposals, refuse_links: Callable[[str], None]) -> Board:
+def board(settings: Settings, crew: Crew, proposals: Proposals) -> Board:
     projects = Projects(settings)
-    acting = Acting(projects, crew, proposals, refuse_links)
+    acting = Acting(projects, crew, proposals, LinkPolicy(frozenset(settings.link_hosts)))
     dependencies = Dependencies(acting)
     tasks = Tasks(acting, dependencies, crew, proposals)
     flow = Flow(acting, dependencies, tasks, crew, proposals)
-    return Board(projects, tasks, flow, dependencies, Files(projects), Blobs(settings.data / "files"))
+    return Board(
+        projects,
+        tasks,
+        flow,
+        dependencies,
+        Files(acting, filter_links=settings.link_filter_files),
+        Blobs(settings.data / "files"),
+    )

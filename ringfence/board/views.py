@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 from ringfence.board.files import File
 from ringfence.board.model import Priority, Project, Task
 from ringfence.board.projects import Limits
-from ringfence.crew.proposals.routes import ProposalView
 from ringfence.kernel.clock import iso, iso_or_none
 from ringfence.kernel.http.endpoint import Fields
 
@@ -298,12 +297,6 @@ class MetricsView(TypedDict):
     agents: list[AgentCycles]
     throughput: list[dict[str, Any]]
     flow: list[dict[str, Any]]
-
-
-class Proposed(TypedDict):
-    ok: bool
-    proposal: ProposalView
-    message: str
 
 
 def project_item(project: Project, members: list[str]) -> ProjectItem:
