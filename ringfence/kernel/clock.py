@@ -1,5 +1,6 @@
 """Time as whole microseconds since 1970, UTC: one integer that sorts, stores and compares alike everywhere."""
 
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -18,12 +19,14 @@ class Clock:
 
     def __init__(self) -> None:
         self._offset = time.time_ns() - time.monotonic_ns()
+        self._lock = threading.Lock()  # two threads that both found the wall ahead must not undo each other's jump
 
     def now(self) -> int:
-        monotonic, wall = time.monotonic_ns(), time.time_ns()
-        if wall - monotonic > self._offset:
-            self._offset = wall - monotonic
-        return (monotonic + self._offset) // 1000
+        with self._lock:
+            monotonic, wall = time.monotonic_ns(), time.time_ns()
+            if wall - monotonic > self._offset:
+                self._offset = wall - monotonic
+            return (monotonic + self._offset) // 1000
 
 
 def iso(moment: int) -> str:
