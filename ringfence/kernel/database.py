@@ -16,12 +16,13 @@ text: the driver's own cursor costs a fifth of what a compiled-cache execution d
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ Row = tuple[Any, ...]
 BATCH = 128
 WAITING = 10_000
 READERS = 4
+USE_CASE_ATTEMPTS = 3
+BATCH_ATTEMPTS = 4
 _EVENTS_LOCK = 0x52494E47  # one number for every server on this database
 
 log = logging.getLogger("ringfence.database")
@@ -94,8 +97,11 @@ class Backend(Protocol):
     def broken(self, connection: Any) -> bool:
         """Whether the batch's transaction is gone, with everything in it."""
 
-    def worth_repeating(self, error: Exception) -> bool:
-        """Whether the same use case may succeed when run again (it lost a race with another server)."""
+    def lost_race(self, error: Exception) -> bool:
+        """Whether the same use case may succeed when run again: another server was faster."""
+
+    def lost_locks(self, error: Exception) -> bool:
+        """Whether the batch may succeed when run again: another server's batch and this one waited for each other."""
 
 
 class SQLite:
@@ -103,7 +109,7 @@ class SQLite:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.dialect = sqlite.dialect(paramstyle="named")
+        self.dialect: sa.Dialect = sqlite.dialect(paramstyle="named")
 
     def connect(self, *, writes: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -126,20 +132,40 @@ class SQLite:
 
     def translate(self, error: Exception) -> Exception:
         if isinstance(error, sqlite3.OperationalError):
-            primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code in _NO_SPACE:
                 return StorageFull(
                     "the disk that holds the data is full; nothing was changed: free some space, then repeat"
                 )
-            if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-                return Unavailable(f"the database cannot be written now ({error}); nothing was changed: repeat later")
+            if code & 0xFF in _NOT_NOW:
+                return Unavailable(f"the database cannot be used now ({error}); nothing was changed: repeat later")
         return error
 
     def broken(self, connection: sqlite3.Connection) -> bool:
         return not connection.in_transaction
 
-    def worth_repeating(self, error: Exception) -> bool:
+    def lost_race(self, error: Exception) -> bool:
         return False
+
+    def lost_locks(self, error: Exception) -> bool:
+        return False
+
+
+# A quota, a limit on file sizes and some network filesystems answer a full disk with a plain write error.
+_NO_SPACE = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+}
+_NOT_NOW = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PROTOCOL,
+}
 
 
 class PostgreSQL:
@@ -147,13 +173,19 @@ class PostgreSQL:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.dialect = postgresql.psycopg.dialect()
+        self.dialect: sa.Dialect = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
 
     def connect(self, *, writes: bool) -> Connection:
         import psycopg
 
         try:
-            return psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+            connection = psycopg.connect(
+                self.url, autocommit=True, connect_timeout=10, keepalives_idle=15, tcp_user_timeout=30_000
+            )
+            # A server that was stopped in the middle of a batch must not hold up the others for ever.
+            connection.execute("SET lock_timeout = '20s'")
+            connection.execute("SET idle_in_transaction_session_timeout = '15s'")
+            return connection
         except psycopg.OperationalError as error:
             raise Unavailable(f"PostgreSQL does not answer: {error}") from None
 
@@ -171,6 +203,8 @@ class PostgreSQL:
 
         if isinstance(error, psycopg.errors.DiskFull):
             return StorageFull("the database's disk is full; nothing was changed: free some space, then repeat")
+        if self.lost_locks(error) or isinstance(error, psycopg.errors.LockNotAvailable):
+            return Unavailable(f"other servers hold what this needs ({error}); nothing was changed: repeat in a moment")
         if isinstance(error, psycopg.OperationalError):
             return Unavailable(f"PostgreSQL does not answer: {error}")
         return error
@@ -178,16 +212,15 @@ class PostgreSQL:
     def broken(self, connection: Any) -> bool:
         return bool(connection.closed) or connection.info.transaction_status == 0
 
-    def worth_repeating(self, error: Exception) -> bool:
+    def lost_race(self, error: Exception) -> bool:
         import psycopg
 
-        lost_race = (
-            psycopg.errors.UniqueViolation,
-            psycopg.errors.ForeignKeyViolation,
-            psycopg.errors.DeadlockDetected,
-            psycopg.errors.SerializationFailure,
-        )
-        return isinstance(error, lost_race)
+        return isinstance(error, psycopg.errors.UniqueViolation | psycopg.errors.ForeignKeyViolation)
+
+    def lost_locks(self, error: Exception) -> bool:
+        import psycopg
+
+        return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
 
 
 class Transaction:
@@ -218,6 +251,20 @@ class Transaction:
         text, literals = query.on(self._backend)
         self._cursor.executemany(text, [literals | one for one in many] if literals else many)
 
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part that, when it fails, is undone alone: its statements and what it recorded."""
+        told = len(self.drafts)
+        self._cursor.execute("SAVEPOINT part")
+        try:
+            yield
+        except Exception:
+            self._cursor.execute("ROLLBACK TO part")
+            self._cursor.execute("RELEASE part")
+            del self.drafts[told:]
+            raise
+        self._cursor.execute("RELEASE part")
+
     def record(
         self,
         kind: str,
@@ -229,7 +276,7 @@ class Transaction:
         subject: str | None = None,
     ) -> None:
         """Tell of what this transaction does: the event is committed with it, or not at all."""
-        self.drafts.append(Draft(kind, by, data, project, agent, subject))
+        self.drafts.append(Draft.of(kind, by, data, project, agent, subject))
 
     def _execute(self, query: Query, params: dict[str, Any]) -> None:
         text, literals = query.on(self._backend)
@@ -243,7 +290,6 @@ UseCase = Callable[[Transaction], T]
 class _Job(Generic[T]):
     use_case: UseCase[T]
     by: Actor
-    loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[T]"
     value: T | None = None
     error: Exception | None = None
@@ -257,7 +303,7 @@ class _Job(Generic[T]):
             self.answer.set_result(self.value)  # type: ignore[arg-type]
 
 
-Listener = Callable[[list[Event]], None]
+Listener = Callable[[list[Event]], None]  # on the loop, with the events of a batch, before anybody is answered
 OnRefusal = Callable[[Refused, Actor, int], list[Draft]]  # on the writer's thread: what to record of it
 
 
@@ -267,8 +313,9 @@ class Database:
     def __init__(self, backend: Backend, clock: Clock) -> None:
         self.backend = backend
         self.clock = clock
-        self.on_commit: Listener | None = None  # called on the loop with the events of each batch
+        self.on_commit: list[Listener] = []
         self.on_refusal: OnRefusal = lambda refusal, by, now: [Draft.of_refusal(refusal, by)]
+        self.on_settled: Callable[[bool], None] = lambda committed: None  # on the writer's thread: a batch is over
         self.batches = 0
         self.commits = 0
         self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
@@ -294,8 +341,9 @@ class Database:
         self._jobs.put(None)
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, writer.join)
-        if self._readers is not None:
-            await loop.run_in_executor(None, self._readers.shutdown)
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            await loop.run_in_executor(None, readers.shutdown)
         for connection in self._read_connections:
             connection.close()
         self._read_connections.clear()
@@ -306,11 +354,10 @@ class Database:
             raise Unavailable("the server is stopping")
         if self.waiting >= WAITING:
             raise Unavailable(f"{WAITING} changes are waiting to be written; repeat in a moment")
-        loop = asyncio.get_running_loop()
-        job = _Job(use_case, by, loop, loop.create_future())
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.waiting += 1
-        self._jobs.put(job)
-        return await job.answer
+        self._jobs.put(_Job(use_case, by, answer))
+        return await answer
 
     async def read(self, use_case: UseCase[T]) -> T:
         """Run the use case on a consistent snapshot; it cannot change anything."""
@@ -319,29 +366,35 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, use_case)
 
     def _read(self, use_case: UseCase[T]) -> T:
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self.backend.connect(writes=False)
-            self._read_connections.append(connection)
-        cursor = connection.cursor()
-        try:
-            cursor.execute(self.backend.begin(writes=False))
-            value = use_case(Transaction(self.backend, cursor, self.clock.now()))
-            cursor.execute("COMMIT")
-            return value
-        except Exception as error:
-            self._local.connection = self._recovered(connection, writes=False)
-            ours = self.backend.translate(error)
-            raise ours from (None if ours is error else error)
-        finally:
-            cursor.close()
+        for attempt in itertools.count(1):
+            connection = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = self.backend.connect(writes=False)
+                self._read_connections.append(connection)
+            cursor = connection.cursor()
+            try:
+                cursor.execute(self.backend.begin(writes=False))
+                value = use_case(Transaction(self.backend, cursor, self.clock.now()))
+                cursor.execute("COMMIT")
+                return value
+            except Exception as error:
+                self._local.connection = self._recovered(connection, writes=False)
+                if self._local.connection is None:
+                    self._read_connections.remove(connection)
+                    if attempt == 1:  # it died while idle, most likely
+                        continue
+                ours = self.backend.translate(error)
+                raise ours from (None if ours is error else error)
+            finally:
+                cursor.close()
+        raise AssertionError("unreachable")
 
     def _recovered(self, connection: Any, *, writes: bool) -> Any:
         """The connection out of its transaction; a new one (None for a reader) where it died."""
         try:
             if not self.backend.broken(connection):
                 connection.cursor().execute("ROLLBACK")
-            if not getattr(connection, "closed", False):
+            if not self._lost(connection):
                 return connection
         except Exception:
             log.warning("connection_lost", exc_info=True)
@@ -375,30 +428,45 @@ class Database:
         """Commit the jobs together, deliver their answers, and return the connection for the next batch."""
         events: list[Event] = []
         for attempt in itertools.count(1):
+            committing = False
             try:
                 cursor = connection.cursor()
-                events = self._commit(connection, cursor, jobs)
+                events = self._run_all(connection, cursor, jobs)
+                committing = True
+                cursor.execute("COMMIT")
                 cursor.close()
+                self.on_settled(True)
             except Exception as error:
-                repeat = attempt < 4 and self.backend.worth_repeating(error)
-                ours = self.backend.translate(error)
-                if not repeat:
-                    log.error("batch_failed", exc_info=error, extra={"jobs": len(jobs)})
-                    for job in jobs:
-                        job.value, job.error = None, ours
+                self.on_settled(False)
+                events = []
+                lost = self._lost(connection)
+                repeat = self.backend.lost_race(error) or self.backend.lost_locks(error) or (lost and not committing)
                 try:
                     connection = self._recovered(connection, writes=True)
-                except Exception:
-                    log.exception("reconnect_failed")
-                if repeat:
+                except Exception as unreachable:
+                    log.error("reconnect_failed: %s", unreachable)
+                    repeat = False
+                if repeat and attempt < BATCH_ATTEMPTS:
                     continue
+                ours = self.backend.translate(error)
+                if lost and committing:
+                    ours = Unavailable(
+                        "the connection to the database broke while this was committed: look whether it was"
+                    )
+                log.error("batch_failed", exc_info=error, extra={"jobs": len(jobs)})
+                for job in jobs:
+                    job.value, job.error = None, ours
             break
         self.batches += 1
         self.commits += len(jobs)
         self._deliver(jobs, events)
         return connection
 
-    def _commit(self, connection: Any, cursor: Cursor, jobs: list[_Job[Any]]) -> list[Event]:
+    def _lost(self, connection: Any) -> bool:
+        return bool(getattr(connection, "closed", False))
+
+    def _run_all(self, connection: Any, cursor: Cursor, jobs: list[_Job[Any]]) -> list[Event]:
+        """Everything but the commit."""
         now = self.clock.now()
         cursor.execute(self.backend.begin(writes=True))
         drafts: list[Draft] = []
@@ -412,7 +480,6 @@ class Database:
             events = list(chained(drafts, now, seq, bytes(last)))
             numbering.run_many(INSERT_QUERY, [event.columns() for event in events])
             self.backend.after_numbering(cursor, events[-1].seq)
-        cursor.execute("COMMIT")
         return events
 
     def _run(self, connection: Any, cursor: Cursor, job: _Job[Any], now: int) -> Iterable[Draft]:
@@ -426,13 +493,15 @@ class Database:
                 cursor.execute("RELEASE use_case")
                 return transaction.drafts
             except Exception as error:
-                if self.backend.broken(connection):
+                if self.backend.broken(connection) or self.backend.lost_locks(error):
                     raise
                 cursor.execute("ROLLBACK TO use_case")
                 cursor.execute("RELEASE use_case")
-                if attempt < 3 and self.backend.worth_repeating(error):
+                if attempt < USE_CASE_ATTEMPTS and self.backend.lost_race(error):
                     continue
                 job.error = self.backend.translate(error)
+                if isinstance(error, StopIteration):  # which no future can carry
+                    job.error = RuntimeError("the use case raised StopIteration")
                 if isinstance(error, Refused):
                     error.recorded = True
                     return self.on_refusal(error, job.by, now)
@@ -442,8 +511,9 @@ class Database:
     def _deliver(self, jobs: list[_Job[Any]], events: list[Event]) -> None:
         def on_loop() -> None:
             self.waiting -= len(jobs)
-            if events and self.on_commit is not None:
-                self.on_commit(events)
+            if events:
+                for listener in self.on_commit:
+                    listener(events)
             for job in jobs:
                 job.deliver()
 

@@ -1,8 +1,8 @@
 """What an event is, and how events are chained.
 
-Each event carries the hash of the one before it, so that an edited, removed or inserted row shows. The chain starts at
-32 zero bytes; pruning cuts its old end and says so in an event of its own (`events_pruned`), which carries the hash that
-the oldest remaining event must point to.
+Each event carries the hash of the one before it, so that an edited, removed or inserted row shows. The chain starts
+at 32 zero bytes; pruning cuts its old end and says so in an event of its own (`events_pruned`), which carries the hash
+that the oldest remaining event must point to.
 """
 
 import hashlib
@@ -31,19 +31,32 @@ SYSTEM = Actor("system")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event before it has a number."""
+    """An event before it has a number. Its data is JSON already: what cannot be written fails the use case that
+    recorded it, and not the others of its batch."""
 
     kind: str
     by: Actor
-    data: dict[str, Any]
+    data: str
     project: str | None
     agent: str | None
     subject: str | None
 
     @classmethod
+    def of(
+        cls, kind: str, by: Actor, data: dict[str, Any], project: str | None, agent: str | None, subject: str | None
+    ) -> "Draft":
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        for part in (text, kind, by.name, by.via, project, agent, subject):
+            if part is not None and not (part.isascii() and part.isprintable()):
+                _check_text(part)
+        return cls(kind, by, text, project, agent, subject)
+
+    @classmethod
     def of_refusal(cls, refusal: Refused, by: Actor) -> "Draft":
-        data = {"code": refusal.code, "message": refusal.message, **refusal.details}
-        return cls("refused", by, data, refusal.project, refusal.agent, refusal.subject)
+        """Never fails: what a refusal names may be what it was refused for."""
+        data = {**refusal.details, "code": refusal.code, "message": refusal.message}
+        text = json.dumps(data, default=str, skipkeys=True, separators=(",", ":"))
+        return cls("refused", by, text, *map(_as_text, (refusal.project, refusal.agent, refusal.subject)))
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,16 @@ class Event:
         return f"id: {self.seq}\nevent: {self.kind}\ndata: {text}\n\n".encode("utf-8", "backslashreplace")
 
 
+def _check_text(part: str) -> None:
+    if "\0" in part:
+        raise ValueError(f"the character U+0000 cannot be recorded: {part[:80]!r}")
+    part.encode()
+
+
+def _as_text(part: str | None) -> str | None:
+    return None if part is None else part.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
 COLUMNS = ("seq", "time", "kind", "actor", "via", "agent", "project", "subject", "data", "prev", "hash")
 
 
@@ -86,8 +109,7 @@ def chained(drafts: Iterable[Draft], now: int, seq: int, last: bytes) -> Iterato
     prev = last or GENESIS
     for draft in drafts:
         seq += 1
-        data = json.dumps(draft.data, ensure_ascii=False, separators=(",", ":"))
-        facts = (draft.kind, draft.by.name, draft.by.via, draft.agent, draft.project, draft.subject, data)
+        facts = (draft.kind, draft.by.name, draft.by.via, draft.agent, draft.project, draft.subject, draft.data)
         new = digest(prev, seq, now, *facts)
         yield Event(seq, now, *facts, prev, new)
         prev = new
@@ -96,25 +118,35 @@ def chained(drafts: Iterable[Draft], now: int, seq: int, last: bytes) -> Iterato
 def intact(event: Event, prev: bytes) -> bool:
     """Whether the event is what was written after `prev`."""
     facts = (event.kind, event.actor, event.via, event.agent, event.project, event.subject, event.data)
-    return event.prev == prev and event.hash == digest(prev, event.seq, event.time, *facts)
+    try:
+        return event.prev == prev and event.hash == digest(prev, event.seq, event.time, *facts)
+    except TypeError:  # SQLite keeps any type in any column
+        return False
+
+
+_Key = tuple[str | None, ...]
+_Repeats = tuple[int, int, Draft]  # since when, how often more, the first
 
 
 class Refusals:
     """Records every refusal, but the same one repeated within a minute only as a number, so that a caller who does
-    not take no for an answer cannot fill the disk with it."""
+    not take no for an answer cannot fill the disk with it.
+
+    What it remembers changes inside a batch, and `settle` takes that back when the batch was not committed."""
 
     WINDOW = 60 * SECOND
     KNOWN = 10_000
 
     def __init__(self) -> None:
-        self._repeats: dict[tuple[object, ...], tuple[int, int, Draft]] = {}
+        self._repeats: dict[_Key, _Repeats] = {}
+        self._before: dict[_Key, _Repeats | None] = {}
 
     def record(self, refusal: Refused, by: Actor, now: int) -> list[Draft]:
         key = (by.name, by.via, refusal.code, refusal.project, refusal.agent, refusal.subject)
         known = self._repeats.get(key)
         if known is not None and now - known[0] < self.WINDOW:
             since, repeats, draft = known
-            self._repeats[key] = (since, repeats + 1, draft)
+            self._put(key, (since, repeats + 1, draft))
             return []
         due = self.due(now) if len(self._repeats) >= self.KNOWN else []
         if known is not None:
@@ -122,7 +154,7 @@ class Refusals:
         if len(self._repeats) >= self.KNOWN:
             due += [told for other in list(self._repeats) for told in self._told(other)]
         draft = Draft.of_refusal(refusal, by)
-        self._repeats[key] = (now, 0, draft)
+        self._put(key, (now, 0, draft))
         return [*due, draft]
 
     def due(self, now: int) -> list[Draft]:
@@ -130,6 +162,26 @@ class Refusals:
         over = [key for key, (since, _, _) in self._repeats.items() if now - since >= self.WINDOW]
         return [told for key in over for told in self._told(key)]
 
-    def _told(self, key: tuple[object, ...]) -> list[Draft]:
-        _, repeats, draft = self._repeats.pop(key)
-        return [replace(draft, data={**draft.data, "repeated": repeats})] if repeats else []
+    def settle(self, committed: bool) -> None:
+        """The batch is over."""
+        before, self._before = self._before, {}
+        if not committed:
+            for key, known in before.items():
+                if known is None:
+                    self._repeats.pop(key, None)
+                else:
+                    self._repeats[key] = known
+
+    def _told(self, key: _Key) -> list[Draft]:
+        _, repeats, draft = self._repeats[key]
+        self._put(key, None)
+        if not repeats:
+            return []
+        return [replace(draft, data=json.dumps({**json.loads(draft.data), "repeated": repeats}, separators=(",", ":")))]
+
+    def _put(self, key: _Key, known: _Repeats | None) -> None:
+        self._before.setdefault(key, self._repeats.get(key))
+        if known is None:
+            del self._repeats[key]
+        else:
+            self._repeats[key] = known
