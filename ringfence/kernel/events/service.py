@@ -6,6 +6,7 @@ fallen further behind. So a slow one costs nothing, loses nothing, and `Last-Eve
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ RING = 8192
 CHUNK = 512
 SUBSCRIBERS = 5000
 KEEPALIVE = 15.0
+BEFORE_ALL = -(1 << 63)  # an event put before the first one is to be found too
+WALK = 2000  # events read at once when the whole chain is walked
 STUCK = 300.0  # seconds one write to a subscriber may take
 
 AFTER = db.Query(store.AFTER)
@@ -49,12 +52,15 @@ def page(
 
 
 def _event(row: db.Row) -> Event:
-    return Event(*row[:9], bytes(row[9]), bytes(row[10]))
+    seq, time, kind, actor, via, agent, project, subject, data, prev, hashed = row
+    return Event(seq, time, kind, actor, via, agent, project, subject, data, bytes(prev), bytes(hashed))
 
 
 class Feed:
-    def __init__(self, database: db.Database) -> None:
+    def __init__(self, database: db.Database, *, keepalive: float = KEEPALIVE, subscribers: int = SUBSCRIBERS) -> None:
         self._database = database
+        self._keepalive = keepalive
+        self._most_subscribers = subscribers
         self._ring: list[Event] = []
         self._changed = asyncio.Event()
         self._behind = asyncio.Event()
@@ -67,12 +73,11 @@ class Feed:
         self.subscribers = 0
 
     async def open(self) -> None:
-        head = await self._database.read(lambda tx: tx.row(db.HEAD_QUERY))
-        self.last = head[0] if head else 0
-        self._database.on_commit = self._committed
+        self.last = await self._head()
+        self._database.on_commit.append(self._committed)
         self._tasks.append(asyncio.create_task(self._tick(), name="feed keepalive"))
+        self._tasks.append(asyncio.create_task(self._catch_up(), name="feed catch up"))
         if isinstance(self._database.backend, db.PostgreSQL):
-            self._tasks.append(asyncio.create_task(self._catch_up(), name="feed catch up"))
             self._tasks.append(asyncio.create_task(self._listen(self._database.backend.url), name="feed listen"))
 
     def drain(self) -> None:
@@ -90,17 +95,21 @@ class Feed:
         """Call `listener`, on the loop, with every batch of events in order, whichever server committed it."""
         self._listeners.append(listener)
 
-    async def stream(self, after: int | None, wants: Callable[[Event], bool] | None) -> AsyncGenerator[bytes, None]:
+    def stream(self, after: int | None, wants: Callable[[Event], bool] | None) -> AsyncGenerator[bytes, None]:
         """Frames of the events after number `after` (None: from now on); ends when the server drains."""
-        if self.subscribers >= SUBSCRIBERS:
-            raise Unavailable(f"{SUBSCRIBERS} event streams are open already; close some, or repeat later")
-        cursor = self.last if after is None else min(after, self.last)
+        if self.subscribers >= self._most_subscribers:
+            raise Unavailable(f"{self._most_subscribers} event streams are open already; close some, or repeat later")
+        return self._stream(self.last if after is None else after, wants)
+
+    async def _stream(self, cursor: int, wants: Callable[[Event], bool] | None) -> AsyncGenerator[bytes, None]:
         self.subscribers += 1
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
         try:
             yield b"retry: 1000\n: connected\n\n"
+            if cursor > self.last:  # seen on a server that is ahead of this one, or made up
+                cursor = min(cursor, await self._head())
             while not self.closing:
                 changed = self._changed
                 if cursor >= self.last:
@@ -113,6 +122,8 @@ class Feed:
                     self._sending[task] = loop.time()
                     yield chunk
                     self._sending.pop(task, None)
+                else:
+                    await asyncio.sleep(0)
         finally:
             self._sending.pop(task, None)
             self.subscribers -= 1
@@ -133,13 +144,19 @@ class Feed:
             self._joined = (cursor, end, b"".join([event.frame for event in events]))
         return end, self._joined[2]
 
+    async def _head(self) -> int:
+        head = await self._database.read(lambda tx: tx.row(db.HEAD_QUERY))
+        return head[0] if head else 0
+
     def _committed(self, events: list[Event]) -> None:
         if events[0].seq == self.last + 1:
             self._publish(events)
-        else:  # another server's events lie between
+        elif events[0].seq > self.last:  # another process's events lie between
             self._behind.set()
 
     def _publish(self, events: list[Event]) -> None:
+        if events[0].seq != self.last + 1:  # what lies between was pruned; the ring has no gaps
+            self._ring.clear()
         self._ring += events
         if len(self._ring) > 2 * RING:
             del self._ring[:-RING]
@@ -158,13 +175,13 @@ class Feed:
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(KEEPALIVE)
+            await asyncio.sleep(self._keepalive)
             self._wake()
             for task, since in list(self._sending.items()):
                 if loop.time() - since > STUCK:
                     task.cancel()
 
-    # Several servers on one PostgreSQL ----------------------------------------------------------------------------
+    # Other processes on the same database: servers on PostgreSQL, the command line on SQLite ------------------------
 
     async def _catch_up(self) -> None:
         while True:
@@ -176,7 +193,7 @@ class Feed:
                     events = [event for event in events if event.seq > self.last]  # published while we read
                     if events:
                         self._publish(events)
-            except Unavailable as error:
+            except Exception as error:
                 log.warning("feed_behind: %s", error)
 
     async def _listen(self, url: str) -> None:
@@ -190,9 +207,9 @@ class Feed:
                     async for note in connection.notifies():
                         if int(note.payload) > self.last:
                             self._behind.set()
-            except psycopg.OperationalError as error:
+            except Exception as error:
                 log.warning("listen_failed: %s", error)
-                await asyncio.sleep(1)
+            await asyncio.sleep(1)
 
 
 # The audit log --------------------------------------------------------------------------------------------------------
@@ -210,50 +227,59 @@ class Verdict:
 
 async def verify(database: db.Database, expected_head: str | None = None) -> Verdict:
     """Walk the whole chain. `expected_head`, kept elsewhere, also shows a cut-off end."""
-    checked = first = after = 0
+    checked = first = last = 0
     prev = GENESIS
     seen_expected = False
+
+    def verdict(problem: str | None) -> Verdict:
+        return Verdict(problem is None, checked, first, last, prev.hex(), problem)
+
+    after, size = BEFORE_ALL, WALK
     while True:
-        chunk = await database.read(lambda tx, after=after: read_after(tx, after, 2000))  # type: ignore[misc]
+        try:
+            chunk = await database.read(lambda tx, after=after, size=size: read_after(tx, after, size))  # type: ignore[misc]
+        except Unavailable:
+            raise
+        except Exception as error:  # text that is none, a number that is text: find the one
+            if size == 1:
+                return verdict(f"the event after {last} cannot be read ({error})")
+            size = 1
+            continue
         for event in chunk:
-            if not checked:
-                first = event.seq
-                problem = await _wrong_start(database, event)
-                prev = event.prev
+            if not checked or event.seq != last + 1:
+                problem = await _wrong_start(database, event, last if checked else None)
                 if problem:
-                    return Verdict(False, checked, first, event.seq, event.hash.hex(), problem)
-            elif event.seq != after + 1:
-                missing = (
-                    f"event {after + 1} is missing"
-                    if event.seq == after + 2
-                    else f"events {after + 1} to {event.seq - 1} are missing"
-                )
-                return Verdict(False, checked, first, after, prev.hex(), missing)
+                    return verdict(problem)
+                prev = event.prev  # the chain begins here, or was pruned up to here while we walked
             if not intact(event, prev):
-                return Verdict(
-                    False, checked, first, event.seq, prev.hex(), f"event {event.seq} is not as it was written"
-                )
-            prev, after = event.hash, event.seq
+                return verdict(f"event {event.seq} is not as it was written")
+            first, last, prev, after = first or event.seq, event.seq, event.hash, event.seq
             checked += 1
             seen_expected = seen_expected or event.hash.hex() == expected_head
         if not chunk:
             break
     if expected_head is not None and not seen_expected:
-        return Verdict(
-            False, checked, first, after, prev.hex(), f"the expected head {expected_head} is not in the chain"
-        )
-    return Verdict(True, checked, first, after, prev.hex())
+        return verdict(f"the expected head {expected_head} is not in the chain")
+    return verdict(None)
 
 
-async def _wrong_start(database: db.Database, event: Event) -> str | None:
-    """What is wrong with the oldest event there is; nothing if it begins the chain, or where a pruning ended."""
+async def _wrong_start(database: db.Database, event: Event, last: int | None) -> str | None:
+    """What is wrong with an event that does not follow the `last`; nothing if it begins the chain, or where a pruning
+    ended."""
+    if not isinstance(event.seq, int) or event.seq < 1:
+        return f"event {event.seq!r} does not belong to the chain"
     if event.seq == 1:
         return None if event.prev == GENESIS else "event 1 does not begin the chain"
-    prunings = [_event(row).payload for row in await database.read(lambda tx: tx.rows(PRUNINGS))]
-    for pruning in prunings:
-        if pruning["through"] == event.seq - 1 and pruning["hash"] == event.prev.hex():
-            return None
-    return f"the events before {event.seq} are missing, and no pruning tells of it"
+    for row in await database.read(lambda tx: tx.rows(PRUNINGS)):
+        with contextlib.suppress(ValueError, TypeError, AttributeError):  # edited, as the walk will tell
+            pruning = json.loads(_event(row).data)
+            if pruning.get("through") == event.seq - 1 and pruning.get("hash") == event.prev.hex():
+                return None
+    if last is None:
+        return f"the events before {event.seq} are missing, and no pruning tells of it"
+    if event.seq == last + 2:
+        return f"event {last + 1} is missing"
+    return f"events {last + 1} to {event.seq - 1} are missing"
 
 
 def prune(tx: db.Transaction, before: int, by: Actor = SYSTEM) -> int:

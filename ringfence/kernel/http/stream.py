@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -15,6 +15,7 @@ class EventStream(Response):
         super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})})
         del self.headers["content-length"]
         self._chunks = chunks
+        self.allowed: Callable[[], Awaitable[bool]] | None = None  # asked before every chunk; no: the stream ends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["ringfence.stream"] = True
@@ -36,6 +37,8 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         async with contextlib.aclosing(self._chunks) as chunks:
             async for chunk in chunks:
+                if self.allowed is not None and not await self.allowed():
+                    break
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
