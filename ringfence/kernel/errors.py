@@ -24,9 +24,12 @@ class RingfenceError(Exception):
     status: ClassVar[int] = 500
     default_code: ClassVar[str] = "internal"
 
-    def __init__(self, message: str, *, code: str | None = None, **details: object) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, http_status: int | None = None, **details: object
+    ) -> None:
         super().__init__(message)
         self.message = message
+        self.http_status = http_status  # where HTTP has a more telling one than `status`
         self.code = code or self.default_code
         self.details = details
 
@@ -54,9 +57,10 @@ class Refused(RingfenceError):
         project: str | None = None,
         agent: str | None = None,
         subject: str | None = None,
+        http_status: int | None = None,
         **details: object,
     ) -> None:
-        super().__init__(message, code=code, **details)
+        super().__init__(message, code=code, http_status=http_status, **details)
         self.project, self.agent, self.subject = project, agent, subject
         self.recorded = False  # set once the audit log has it
 

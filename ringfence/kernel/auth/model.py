@@ -115,7 +115,8 @@ def check_name(name: str, what: str = "name") -> str:
     """The name, if people, agents, addresses and paths can all carry it."""
     if not _NAME.fullmatch(name):
         raise Invalid(
-            f"{what} {name[:80]!r} is not possible: use 1 to 64 of A-Z a-z 0-9 . _ @ -, beginning with a letter or digit",
+            f"{what} {name[:80]!r} is not possible: "
+            "use 1 to 64 of A-Z a-z 0-9 . _ @ -, beginning with a letter or digit",
             code="invalid_name",
         )
     if name.lower() in _RESERVED:

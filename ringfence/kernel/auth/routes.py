@@ -1,15 +1,17 @@
 """People, tokens and signing in, over HTTP."""
 
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from typing_extensions import TypedDict
 
 from ringfence.kernel.auth.model import Person, Role, Token
 from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.clock import iso, iso_or_none
-from ringfence.kernel.errors import Forbidden
+from ringfence.kernel.database import Transaction
 from ringfence.kernel.http.application import cookie_name
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Nothing, Page
 from ringfence.kernel.http.openapi import Listed
@@ -148,10 +150,16 @@ def _own_path(path: str) -> str:
     return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
 
 
+def _by_https(settings: Settings, request: Request) -> bool:
+    """Whether the browser speaks TLS, to us or to the reverse proxy that public_url names."""
+    public = urlsplit(settings.public_url)
+    return request.url.scheme == "https" or (public.scheme == "https" and request.url.netloc == public.netloc)
+
+
 def routes(auth: Auth, settings: Settings) -> Api:
     api = Api("people")
 
-    def link(call: Call[Fields, Fields], code: str) -> str:
+    def link(call: Call[Any, Any], code: str) -> str:
         return signin_url(settings, f"{call.request.url.scheme}://{call.request.url.netloc}", code)
 
     @api.route("GET", "/api/v1/me", access=Access.READ, answers=Me)
@@ -177,7 +185,7 @@ def routes(auth: Auth, settings: Settings) -> Api:
         response.headers["cache-control"] = "no-store"
         response.set_cookie(
             cookie_name(settings, call.request.scope), session, httponly=True, samesite="lax",
-            secure=call.request.url.scheme == "https", max_age=int(settings.session_days * 86400),
+            secure=_by_https(settings, call.request), max_age=int(settings.session_days * 86400),
         )  # fmt: skip
         return response
 
@@ -190,12 +198,9 @@ def routes(auth: Auth, settings: Settings) -> Api:
     @api.route("POST", "/api/v1/signin-links", access=Access.VIEW, body=SigninBody, answers=SigninLink, status=201)
     async def make_link(call: Call[SigninBody, Fields]) -> Answer:
         """A one-time sign-in link, for yourself or (admins) for somebody else."""
-        person = call.body.person or call.principal.name
-        if person != call.principal.name and not call.principal.may(Role.ADMIN):
-            raise Forbidden("only an admin may make a sign-in link for somebody else")
 
-        def make(tx):  # type: ignore[no-untyped-def]
-            code = auth.signin_link(tx, call.principal.actor, person, call.seed)
+        def make(tx: Transaction) -> SigninLink:
+            code = auth.create_signin_link(tx, call.principal, call.body.person, call.seed)
             return {"url": link(call, code), "expires_minutes": settings.signin_minutes}
 
         return await call.commit(make)
@@ -210,7 +215,7 @@ def routes(auth: Auth, settings: Settings) -> Api:
         """Invite a person: the answer holds their one-time sign-in link."""
         body = call.body
 
-        def make(tx):  # type: ignore[no-untyped-def]
+        def make(tx: Transaction) -> Invited:
             person, code = auth.invite(tx, call.principal, body.name, body.role, body.projects, call.seed)
             return {**person_view(person), "signin_url": link(call, code)}
 
@@ -241,7 +246,7 @@ def routes(auth: Auth, settings: Settings) -> Api:
         """A token for a person or a script; its value is in this answer and nowhere else."""
         body = call.body
 
-        def make(tx):  # type: ignore[no-untyped-def]
+        def make(tx: Transaction) -> NewToken:
             token, secret = auth.create_token(
                 tx, call.principal, body.name, body.role,
                 projects=body.projects, note=body.note, days=body.days, seed=call.seed,
@@ -255,10 +260,11 @@ def routes(auth: Auth, settings: Settings) -> Api:
         """A token with which agents register themselves, as often as it has uses."""
         body = call.body
 
-        def make(tx):  # type: ignore[no-untyped-def]
+        def make(tx: Transaction) -> NewToken:
             token, secret = auth.create_enrolment(
                 tx, call.principal,
-                uses=body.uses, scopes=body.scopes, projects=body.projects, note=body.note, days=body.days, seed=call.seed,
+                uses=body.uses, scopes=body.scopes, projects=body.projects, note=body.note, days=body.days,
+                seed=call.seed,
             )  # fmt: skip
             return {**token_view(token), "token": secret}
 

@@ -33,39 +33,49 @@ class Auth:
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._settings = settings
+        database.on_commit.append(self.observe)
         self._cache: dict[bytes, tuple[Principal, int | None, float]] = {}
+        self._changes = 0  # how often the cache was emptied
         self._used: dict[str, int] = {}
         self.on_use: list[Callable[[Principal], None]] = []  # told of every call somebody makes with a token
 
     # Looking up -----------------------------------------------------------------------------------------------------
 
     async def principal(self, secret: str) -> Principal:
-        """Who holds this token now."""
+        """Who makes this call."""
+        principal = await self.holder(secret)
+        self._used[principal.token_id] = self._database.clock.now()
+        for told in self.on_use:
+            told(principal)
+        return principal
+
+    async def holder(self, secret: str) -> Principal:
+        """Who holds this token now; asking is no use of it."""
         key = fingerprint(secret)
         now = self._database.clock.now()
         cached = self._cache.get(key)
         if cached is not None and time.monotonic() - cached[2] < CACHE_SECONDS:
             principal, expires_at, _ = cached
         else:
+            changes = self._changes
             principal, expires_at = await self._database.read(lambda tx: _look_up(tx, key, secret))
             if len(self._cache) >= CACHED:
                 self._cache.clear()
-            self._cache[key] = (principal, expires_at, time.monotonic())
+            if changes == self._changes:  # else what was read may be what was changed meanwhile
+                self._cache[key] = (principal, expires_at, time.monotonic())
         if expires_at is not None and expires_at <= now:
             raise Unauthenticated("this token has expired: ask for a new one", code="token_expired")
-        self._used[principal.token_id] = now
-        for told in self.on_use:
-            told(principal)
         return principal
 
     def observe(self, events: list[Event]) -> None:
         """Forget what a change of people or tokens made untrue, on whichever server it was made."""
         if any(event.kind.startswith(("token_", "person_")) for event in events):
             self._cache.clear()
+            self._changes += 1
 
     def flush_used(self, tx: Transaction) -> None:
         used, self._used = self._used, {}
-        for token_id, at in used.items():
+        for token_id, at in list(used.items()):  # the loop's thread may still be adding to it
             tx.run(store.TOUCH_TOKEN, which=token_id, at=at)
 
     def forget(self, tx: Transaction) -> None:
@@ -125,7 +135,7 @@ class Auth:
         self._within(by, role, projects)
         check_name(subject)
         person = self.find_person(tx, subject)
-        if person is None and subject in self._agents(tx, subject):
+        if person is None and self._is_agent(tx, subject):
             raise Conflict(f"{subject!r} is an agent: give the token another name", code="name_taken")
         if person is not None and person.name != by.name and not by.may(Role.ADMIN):
             raise Forbidden(f"only an admin may make a token for {subject!r}")
@@ -156,7 +166,8 @@ class Auth:
         """A token with which `uses` agents may register themselves."""
         self._within(by, Role.OPERATOR, projects)
         return self.issue(
-            tx, by.actor, TokenKind.ENROLMENT, "", scopes=scopes, projects=projects, note=note, lives=self._life(days), uses=uses, seed=seed
+            tx, by.actor, TokenKind.ENROLMENT, "", scopes=scopes, projects=projects, note=note, lives=self._life(days),
+            uses=uses, seed=seed,
         )  # fmt: skip
 
     def revoke_token(self, tx: Transaction, by: Principal, token_id: str) -> Token:
@@ -188,10 +199,27 @@ class Auth:
     # Signing in -----------------------------------------------------------------------------------------------------
 
     def signin_link(self, tx: Transaction, by: Actor, person: str, seed: bytes | None = None) -> str:
-        """A code that signs `person` in, once."""
+        """A code that signs `person` in, once, with all they have."""
         found = self.person(tx, person)
+        return self._signin_link(tx, by, found.name, found.role, found.projects, seed)
+
+    def create_signin_link(self, tx: Transaction, by: Principal, person: str | None, seed: bytes | None = None) -> str:
+        """A code for yourself, with what this token has, or (by an admin) for somebody else."""
+        found = self.person(tx, person or by.name)
+        if found.name == by.name and by.role is not None:
+            return self._signin_link(tx, by.actor, found.name, by.role, by.projects, seed)
+        if not by.may(Role.ADMIN):
+            raise Forbidden("only an admin may make a sign-in link for somebody else")
+        self._within(by, found.role, found.projects)
+        return self.signin_link(tx, by.actor, found.name, seed)
+
+    def _signin_link(
+        self, tx: Transaction, by: Actor, name: str, role: Role, projects: Iterable[str] | None, seed: bytes | None
+    ) -> str:
         lives = int(self._settings.signin_minutes * MINUTE)
-        return self.issue(tx, by, TokenKind.SIGNIN, found.name, role=found.role, lives=lives, uses=1, seed=seed)[1]
+        return self.issue(tx, by, TokenKind.SIGNIN, name, role=role, projects=projects, lives=lives, uses=1, seed=seed)[
+            1
+        ]
 
     def sign_in(self, tx: Transaction, code: str, note: str) -> tuple[Principal, str]:
         """Trade a one-time code for a session."""
@@ -206,7 +234,8 @@ class Auth:
         person = self.person(tx, token.subject)
         actor = Actor(f"operator:{person.name}")
         _, secret = self.issue(
-            tx, actor, TokenKind.SESSION, person.name, role=person.role, note=note[:200], lives=int(self._settings.session_days * DAY)
+            tx, actor, TokenKind.SESSION, person.name, role=token.role, projects=token.projects, note=note[:200],
+            lives=int(self._settings.session_days * DAY),
         )  # fmt: skip
         tx.record("person_signed_in", actor, {"name": person.name, "from": note[:200]}, subject=person.name)
         return _look_up(tx, fingerprint(secret), secret)[0], secret
@@ -224,12 +253,15 @@ class Auth:
     ) -> tuple[Person, str]:
         """A new person, and the one-time link that lets them in. `by` None: the installation itself."""
         check_name(name)
-        if tx.row(store.PERSON, name=name) is not None or name in self._agents(tx, name):
+        if by is not None:
+            self._within(by, role, projects)
+        if self.named(tx, name) or self._is_agent(tx, name):
             raise Conflict(f"the name {name!r} is taken: choose another", code="name_taken")
         actor = SYSTEM if by is None else by.actor
         held = _json_or_none(projects)
         tx.run(
-            store.ADD_PERSON, name=name, role=role, projects=held, created_at=tx.now, created_by=actor.name, disabled_at=None
+            store.ADD_PERSON, name=name, role=role, projects=held, created_at=tx.now, created_by=actor.name,
+            disabled_at=None,
         )  # fmt: skip
         told = {"name": name, "role": role, "projects": None if projects is None else sorted(projects)}
         tx.record("person_invited", actor, told, subject=name)
@@ -252,15 +284,31 @@ class Auth:
         disabled_at = person.disabled_at if disabled is None else (person.disabled_at or tx.now) if disabled else None
         held = None if all_projects else person.projects if projects is None else tuple(sorted(projects))
         changed = Person(name, role or person.role, held, person.created_at, person.created_by, disabled_at)
-        if person.role is Role.ADMIN and (changed.role is not Role.ADMIN or disabled_at) and self._last_admin(tx, name):
-            raise Conflict(f"{name!r} is the last admin: make somebody else an admin first", code="last_admin")
+        self._within(by, changed.role, changed.projects)
+        if _administers(person) and not _administers(changed) and self._last_admin(tx, name):
+            raise Conflict(
+                f"{name!r} is the last admin of everything: make somebody else an admin first", code="last_admin"
+            )
         tx.run(store.SET_PERSON, who=name, role=changed.role, projects=_json_or_none(held), disabled_at=disabled_at)
         told = {"name": name, "role": changed.role, "projects": held, "disabled": disabled_at is not None}
         tx.record("person_changed", by.actor, told, subject=name)
         if disabled_at:
             for kind in (TokenKind.SESSION, TokenKind.API, TokenKind.SIGNIN):
                 self.revoke_tokens_of(tx, by.actor, name, kind)
+        if disabled_at or _has_less(changed, person):
+            self._revoke_made_by(tx, by.actor, name)
         return changed
+
+    def _revoke_made_by(self, tx: Transaction, by: Actor, maker: str) -> None:
+        """What somebody made for scripts, enrolments and others, they know the values of; so too what those made."""
+        makers = [maker]
+        for name in makers:
+            for token in map(_token, tx.rows(store.LIVE_MADE_BY, maker=f"operator:{name}")):
+                if token.subject != maker and token.kind in (TokenKind.API, TokenKind.ENROLMENT, TokenKind.SIGNIN):
+                    tx.run(store.REVOKE_TOKEN, which=token.id, at=tx.now)
+                    tx.record("token_revoked", by, {"token": token.id, "subject": token.subject}, subject=token.id)
+                    if token.subject and token.subject not in makers and self.find_person(tx, token.subject) is None:
+                        makers.append(token.subject)
 
     def person(self, tx: Transaction, name: str) -> Person:
         """An enabled person."""
@@ -277,21 +325,18 @@ class Auth:
         return [_person(row) for row in tx.rows(store.PEOPLE)]
 
     def _last_admin(self, tx: Transaction, name: str) -> bool:
-        return not any(
-            person.role is Role.ADMIN and person.disabled_at is None and person.name != name
-            for person in self.list_people(tx)
-        )
+        admins = [_person(row) for row in tx.rows(store.ADMINS)]  # locked: no two of them remove each other
+        return not any(_administers(person) and person.name != name for person in admins)
 
     def named(self, tx: Transaction, name: str) -> bool:
         """Whether a person or a script goes by this name."""
-        tokens = tx.rows(store.TOKENS_OF, subject=name, cursor="", limit=1000)
-        return tx.row(store.PERSON, name=name) is not None or any(row[1] == TokenKind.API for row in tokens)
+        if tx.row(store.PERSON, name=name) is not None:
+            return True
+        return tx.row(store.LIVE_OF_KIND, subject=name, kind=TokenKind.API) is not None
 
-    def _agents(self, tx: Transaction, name: str) -> set[str]:
-        """The agents of that name: people and agents share one set of names."""
-        return {
-            row[2] for row in tx.rows(store.TOKENS_OF, subject=name, cursor="", limit=50) if row[1] == TokenKind.AGENT
-        }
+    def _is_agent(self, tx: Transaction, name: str) -> bool:
+        """Whether an agent has that name: people and agents share one set of names."""
+        return tx.row(store.OF_KIND, subject=name, kind=TokenKind.AGENT) is not None
 
     def _life(self, days: float | None) -> int | None:
         """0 days: never expires."""
@@ -332,6 +377,16 @@ def _limited(role: Role, projects: frozenset[str] | None, person: Person) -> tup
         own = frozenset(person.projects)
         projects = own if projects is None else projects & own
     return role, projects
+
+
+def _administers(person: Person) -> bool:
+    return person.role is Role.ADMIN and person.projects is None and person.disabled_at is None
+
+
+def _has_less(now: Person, before: Person) -> bool:
+    if not now.role.covers(before.role):
+        return True
+    return now.projects is not None and (before.projects is None or not set(before.projects) <= set(now.projects))
 
 
 def _person(row: Row) -> Person:

@@ -52,6 +52,7 @@ _TOKEN_COLUMNS = [column for column in tokens.c if column.name != "hash"]
 
 PERSON = Query(sa.select(people).where(people.c.name == p("name")))
 PEOPLE = Query(sa.select(people).order_by(people.c.name))
+ADMINS = Query(sa.select(people).where(people.c.role == "admin").order_by(people.c.name).with_for_update())
 ADD_PERSON = Query(sa.insert(people))
 SET_PERSON = Query(
     sa.update(people)
@@ -67,6 +68,17 @@ TOKENS_OF = Query(
     .where(tokens.c.subject == p("subject"), tokens.c.id > p("cursor"))
     .order_by(tokens.c.id)
     .limit(p("limit"))
+)
+OF_KIND = Query(sa.select(tokens.c.id).where(tokens.c.subject == p("subject"), tokens.c.kind == p("kind")).limit(1))
+LIVE_OF_KIND = Query(
+    sa.select(tokens.c.id)
+    .where(tokens.c.subject == p("subject"), tokens.c.kind == p("kind"), tokens.c.revoked_at.is_(None))
+    .limit(1)
+)
+LIVE_MADE_BY = Query(
+    sa.select(*_TOKEN_COLUMNS)
+    .where(tokens.c.created_by == p("maker"), tokens.c.revoked_at.is_(None))
+    .order_by(tokens.c.id)
 )
 ADD_TOKEN = Query(sa.insert(tokens))
 REVOKE_TOKEN = Query(
@@ -88,7 +100,9 @@ FORGET_TOKENS = Query(
 )
 
 ANSWERED = Query(
-    sa.select(idempotency.c.request, idempotency.c.status, idempotency.c.body).where(idempotency.c.key == p("key"))
+    sa.select(idempotency.c.request, idempotency.c.status, idempotency.c.body, idempotency.c.created_at).where(
+        idempotency.c.key == p("key")
+    )
 )
 ADD_ANSWER = Query(sa.insert(idempotency))
 FORGET_ANSWERS = Query(sa.delete(idempotency).where(idempotency.c.created_at < p("before")))

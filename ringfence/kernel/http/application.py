@@ -10,13 +10,14 @@ body and query                    bounded, typed
 handler                           its error, or its answer, as JSON
 """
 
+import asyncio
 import contextlib
 import ipaddress
 import logging
 import re
 import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pydantic_core import to_json
@@ -43,15 +44,21 @@ from ringfence.kernel.errors import (
 )
 from ringfence.kernel.events.model import Actor
 from ringfence.kernel.http.endpoint import Access, Answer, Call, Endpoint, Page, Server, parse_body, parse_query
+from ringfence.kernel.http.stream import EventStream
 from ringfence.kernel.ids import new
 from ringfence.settings import Settings
 
 log = logging.getLogger("ringfence.http")
 NOBODY = Principal(TokenKind.API, "nobody")
 UPLOAD_OVERHEAD = 64 * 1024
+BODY_SECONDS = 60.0  # a body that takes longer is not waited for
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?", re.ASCII)
 _HIDDEN_NAMES = re.compile(r"[\x00-\x1f\x7f]")
+
+
+_HTTP_SCHEMES = {"ws": "http", "wss": "https"}
 
 
 class Metrics:
@@ -111,7 +118,16 @@ class Resource:
         query = parse_query(endpoint.query, request)
         body = await self._body(endpoint, request)
         answer = await endpoint.handler(Call(request, endpoint, self._server, principal, body, query))
+        if isinstance(answer, EventStream) and principal is not NOBODY:
+            answer.allowed = lambda: self._still(principal, request)
         return _response(answer, endpoint, request)
+
+    async def _still(self, principal: Principal, request: Request) -> bool:
+        """Whether who asked may still do what they could when they asked."""
+        try:
+            return principal == await self._auth.holder(request.scope["ringfence.secret"])
+        except RingfenceError:
+            return False
 
     async def _principal(self, endpoint: Endpoint, request: Request) -> Principal:
         header = request.headers.get("authorization")
@@ -133,12 +149,12 @@ class Resource:
             )
         try:
             principal = await self._auth.principal(request.scope["ringfence.secret"])
+            if header is None:
+                _check_browser(principal, endpoint, request)
         except Unauthenticated:
             if endpoint.access is Access.OPEN:
                 return NOBODY
             raise
-        if header is None:
-            _check_browser(principal, endpoint, request)
         return principal
 
     async def _body(self, endpoint: Endpoint, request: Request) -> object:
@@ -162,7 +178,8 @@ def _check_browser(principal: Principal, endpoint: Endpoint, request: Request) -
         raise Forbidden("the header X-Ringfence-CSRF is missing or wrong: GET /api/v1/me tells it", code="csrf")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     wanted = "multipart/form-data" if endpoint.upload else "application/json"
-    if endpoint.body is not None and kind != wanted and int(request.headers.get("content-length") or 0) > 0:
+    announced = request.headers.get("transfer-encoding") or request.headers.get("content-length", "0")
+    if (endpoint.body is not None or endpoint.upload) and kind != wanted and announced != "0":
         raise Invalid(f"with a session cookie the content type must be {wanted}", code="content_type")
 
 
@@ -177,21 +194,32 @@ async def _read(request: Request, limit: int) -> bytes:
     if length is not None and int(length) > limit:
         raise TooLarge(f"the body has {length} bytes; at most {limit} are taken here")
     chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise TooLarge(f"the body has more than {limit} bytes")
-        chunks.append(chunk)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise TooLarge(f"the body has more than {limit} bytes")
+                chunks.append(chunk)
+    except TimeoutError:
+        raise _too_slow() from None
     return b"".join(chunks)
 
 
+def _too_slow() -> Invalid:
+    return Invalid(f"the body did not arrive within {BODY_SECONDS:g} s", code="too_slow", http_status=408)
+
+
 def _limit(request: Request, limit: int) -> None:
-    """Stop reading an upload where it grows past `limit`, whatever length it announced."""
+    """Stop reading an upload where it grows past `limit`, whatever length it announced, or takes too long."""
     receive, size = request.receive, 0
 
     async def bounded() -> Message:
         nonlocal size
-        message = await receive()
+        try:
+            message = await asyncio.wait_for(receive(), BODY_SECONDS)
+        except TimeoutError:
+            raise _too_slow() from None
         size += len(message.get("body", b""))
         if size > limit:
             raise TooLarge(f"the upload has more than {limit} bytes")
@@ -213,7 +241,7 @@ def _response(answer: object, endpoint: Endpoint, request: Request) -> ASGIApp:
         else:
             if body.next is not None:
                 following = request.url.include_query_params(cursor=body.next)
-                headers = {**headers, "link": f'<{following.path}?{following.query}>; rel="next"'}
+                headers = {**headers, "link": f'<{quote(request.scope["path"])}?{following.query}>; rel="next"'}
             body = body.items
     return Response(to_json(body), answer.status, headers, media_type="application/json")
 
@@ -240,7 +268,7 @@ class Gatekeeper:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._other(scope, receive, send)
             return
         started = time.perf_counter()
         headers = Headers(scope=scope)
@@ -284,6 +312,17 @@ class Gatekeeper:
                 facts = {"request_id": request_id, "method": scope["method"], "path": scope["path"][:200]}
                 log.log(level, "request", extra={**facts, "status": status, "ms": round(took * 1000, 1)})
 
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The lifespan, and WebSockets: a page of another site may open those, so they are checked alike."""
+        if scope["type"] == "websocket":
+            try:
+                self._check_origin(Headers(scope=scope), scope)
+            except Forbidden as error:
+                await self._record(error, scope)
+                await send({"type": "websocket.close", "code": 1008, "reason": error.code})
+                return
+        await self._app(scope, receive, send)
+
     def _check_origin(self, headers: Headers, scope: Scope) -> None:
         host = headers.get("host", "")
         name = _host_name(host)
@@ -294,7 +333,8 @@ class Gatekeeper:
                 code="unknown_host", subject="host",
             )  # fmt: skip
         origin = headers.get("origin")
-        if origin is not None and origin.lower() not in (f"{scope['scheme']}://{host}".lower(), self._public_origin):
+        scheme = _HTTP_SCHEMES.get(scope["scheme"], scope["scheme"])
+        if origin is not None and origin.lower() not in (f"{scheme}://{host}".lower(), self._public_origin):
             raise Forbidden(
                 f"requests from pages of {origin[:120]!r} are not taken here", code="foreign_origin", subject="origin"
             )
@@ -309,17 +349,15 @@ class Gatekeeper:
             error = RingfenceError(f"something went wrong here; the server's log has it under {request_id}")
         if isinstance(error, Refused) and not error.recorded:
             await self._record(error, scope)
-        status = scope.get("ringfence.status") or error.details.get("http_status") or error.status
+        status = int(scope.get("ringfence.status") or error.http_status or error.status)
         headers = {"www-authenticate": "Bearer"} if status == 401 else {}
         if isinstance(error, RateLimited):
             headers["retry-after"] = str(error.retry_after)
         if "allow" in error.details:
             headers["allow"] = str(error.details["allow"])
-        details = {name: value for name, value in error.details.items() if name != "http_status"}
-        return Response(
-            to_json(problem(error, int(status), request_id) | details, fallback=str),
-            int(status), headers, media_type="application/problem+json",
-        )  # fmt: skip
+        told = problem(error, status, request_id)
+        told |= {name: value for name, value in error.details.items() if name not in told}
+        return Response(to_json(told, fallback=str), status, headers, media_type="application/problem+json")
 
     async def _record(self, refusal: Refused, scope: Scope) -> None:
         """Put a refusal that happened at the door into the audit log."""
@@ -327,7 +365,7 @@ class Gatekeeper:
         principal: Principal | None = None
         if secret is not None:
             with contextlib.suppress(RingfenceError):
-                principal = await self._auth.principal(secret)
+                principal = await self._auth.holder(secret)
 
         def refuse(_: object) -> None:
             raise refusal
@@ -353,9 +391,10 @@ def problem(error: RingfenceError, status: int, request_id: str) -> dict[str, ob
 def _from_starlette(error: HTTPException, scope: Scope) -> RingfenceError:
     if error.status_code == 405:
         allow = (error.headers or {}).get("allow", "")
-        wrong = Invalid(f"{scope['method']} is not possible here; possible: {allow}", code="method_not_allowed")
-        wrong.details = {"http_status": 405, "allow": allow}
-        return wrong
+        return Invalid(
+            f"{scope['method']} is not possible here; possible: {allow}",
+            code="method_not_allowed", http_status=405, allow=allow,
+        )  # fmt: skip
     if error.status_code == 404:
         return NotFound(
             f"there is nothing at {scope['path'][:200]!r}: /openapi.json lists what there is", code="no_such_path"
@@ -364,9 +403,9 @@ def _from_starlette(error: HTTPException, scope: Scope) -> RingfenceError:
 
 
 def _host_name(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower().rstrip(".")
+    """The name without its port; empty when it is none."""
+    found = _HOST.fullmatch(host.lower())
+    return found[1].strip("[]").rstrip(".") if found else ""
 
 
 def _is_address(name: str) -> bool:

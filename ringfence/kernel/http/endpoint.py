@@ -11,6 +11,8 @@ declarations, so what is documented is what runs.
 
 import hashlib
 import hmac
+import math
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -31,18 +33,18 @@ B = TypeVar("B", bound="Fields")
 Q = TypeVar("Q", bound="Fields")
 T = TypeVar("T")
 Body = Any  # what can be written as JSON, or an Answer
+_KEY = re.compile(r"[ -~]{1,255}")
 
 
 class Fields(BaseModel):
     """A body or a query: unknown fields are refused by name."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _no_nul(cls, given: object) -> object:
-        if _holds_nul(given):
-            raise ValueError("the character U+0000 is not possible in text")
+    def _possible(cls, given: object) -> object:
+        _check(given)
         return given
 
 
@@ -50,15 +52,20 @@ class Nothing(Fields):
     """No fields."""
 
 
-def _holds_nul(value: object) -> bool:
-    match value:
-        case str():
-            return "\0" in value
-        case dict():
-            return any(_holds_nul(key) or _holds_nul(item) for key, item in value.items())
-        case list():
-            return any(_holds_nul(item) for item in value)
-    return False
+def _check(value: object) -> None:
+    """Refuse what PostgreSQL cannot keep, and what JSON cannot say though the parser reads it."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("the character U+0000 is not possible in text")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check(key)
+            _check(item)
+    elif isinstance(value, list):
+        for item in value:
+            _check(item)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is not a number that JSON knows")
 
 
 class Access(Enum):
@@ -116,7 +123,7 @@ class Server:
 class Call(Generic[B, Q]):
     """One request, understood."""
 
-    __slots__ = ("_key", "body", "endpoint", "principal", "query", "request", "server")
+    __slots__ = ("_key", "_moment", "body", "endpoint", "principal", "query", "request", "server")
 
     def __init__(
         self, request: Request, endpoint: "Endpoint", server: Server, principal: Principal, body: Any, query: Any
@@ -127,22 +134,31 @@ class Call(Generic[B, Q]):
         self.principal = principal
         self.body: B = body
         self.query: Q = query
-        self._key = request.headers.get("idempotency-key")
+        self._key = request.headers.get("idempotency-key") if endpoint.creates else None
+        self._moment: int | None = None  # when this was done first
+        if self._key is not None and not _KEY.fullmatch(self._key):
+            raise Invalid("an Idempotency-Key has 1 to 255 printable ASCII characters", code="invalid_idempotency_key")
 
     def __getitem__(self, name: str) -> str:
         """A part of the path."""
         return cast(str, self.request.path_params[name])
 
     @property
+    def at_root(self) -> bool:
+        """Whether the hub's documented path was called, not ours under /api/v1."""
+        return not self.endpoint.path.startswith("/api/")
+
+    @property
     def seed(self) -> bytes | None:
         """What a secret made by this call may be derived from, so that a repeat is answered with the same secret.
 
-        Only the caller can compute it: it takes the token it called with.
+        Only the caller can compute it: it takes the token it called with. Another moment makes another secret, when
+        the key is used again after its first answer was forgotten.
         """
-        if self._key is None:
+        if self._moment is None:
             return None
         bearer = self.request.scope["ringfence.secret"]
-        return hmac.new(bearer.encode(), self._key.encode(), hashlib.sha256).digest()
+        return hmac.new(bearer.encode(), f"{self._moment} {self._key}".encode(), hashlib.sha256).digest()
 
     async def read(self, use_case: UseCase[T]) -> T:
         return await self.server.database.read(use_case)
@@ -150,23 +166,23 @@ class Call(Generic[B, Q]):
     async def write(self, use_case: UseCase[T], by: Actor | None = None) -> T:
         return await self.server.database.write(use_case, by or self.principal.actor)
 
-    async def commit(self, use_case: UseCase[Any], by: Actor | None = None) -> Answer:
+    async def commit(self, use_case: UseCase[Any], by: Actor | None = None, *, content: bytes | None = None) -> Answer:
         """Write, and answer with what the use case returned. A repeat with the same Idempotency-Key is answered as
-        the first was, and changes nothing."""
+        the first was, and changes nothing. `content` stands for an upload, whose raw body differs with each sending."""
         actor = by or self.principal.actor
-        if self._key is None or not self.endpoint.creates:
+        if self._key is None:
             return _answer(await self.server.database.write(use_case, actor), self.endpoint.status)
-        if not 1 <= len(self._key) <= 255:
-            raise Invalid("an Idempotency-Key has 1 to 255 characters")
-        raw = cast(bytes, self.request.scope.get("ringfence.body", b""))
+        if self.endpoint.upload and content is None:
+            raise Invalid("an Idempotency-Key is not possible here", code="invalid_idempotency_key")
+        raw = content if content is not None else cast(bytes, self.request.scope.get("ringfence.body", b""))
         return await self.server.database.write(lambda tx: self._once(tx, use_case, raw), actor)
 
     def _once(self, tx: Transaction, use_case: UseCase[Any], raw: bytes) -> Answer:
         assert self._key is not None
-        assert self.seed is not None
-        scope = f"{self.principal.kind}:{self.principal.name}:{self._key}"
-        key = hashlib.sha256(scope.encode("utf-8", "surrogatepass")).digest()
-        asked = f"{self.request.method} {self.request.url.path}\n".encode() + raw
+        # Not by name: enrolment tokens have none, and a secret in the answer is derived from the token.
+        key = hashlib.sha256(f"{self.principal.token_id}:{self._key}".encode()).digest()
+        scope = self.request.scope
+        asked = b"%s %s?%s\n%s" % (scope["method"].encode(), scope["path"].encode(), scope["query_string"], raw)
         request = hashlib.sha256(asked).digest()
         known = tx.row(auth_store.ANSWERED, key=key)
         if known is not None:
@@ -174,8 +190,12 @@ class Call(Generic[B, Q]):
                 raise Conflict(
                     "this Idempotency-Key was used for another request: use a new one", code="idempotency_key_reused"
                 )
+            self._moment = known[3]
+            assert self.seed is not None
             return Answer(from_json(_with_secrets(known[2], self.seed)), known[1], {"idempotency-replayed": "true"})
+        self._moment = tx.now
         answer = _answer(use_case(tx), self.endpoint.status)
+        assert self.seed is not None
         text = _without_secrets(to_json(answer.body).decode(), self.seed)
         tx.run(auth_store.ADD_ANSWER, key=key, request=request, status=answer.status, body=text, created_at=tx.now)
         return answer
@@ -267,7 +287,7 @@ class Api:
 def parse_body(model: type[B], raw: bytes) -> B:
     """The body as the endpoint's type, whatever content type it was sent with."""
     try:
-        return model.model_validate_json(raw or b"{}")
+        return model.model_validate_json(raw or b"{}", strict=True)
     except ValidationError as error:
         raise Invalid(explain(error, model), code="invalid_body") from None
 

@@ -153,7 +153,7 @@ def _listed(endpoint: Endpoint, answers: Any) -> Any:
     if not isinstance(answers, Listed):
         return answers
     if not endpoint.path.startswith("/api/"):
-        return list[answers.item]  # type: ignore[name-defined]
+        return list[answers.item]
     return answers
 
 
