@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from ringfence.crew.messages.model import (
     LARGEST,
     LONGEST_LIFE,
+    PLAIN,
     THREAD,
     TYPE,
     Delivery,
@@ -42,7 +43,7 @@ class Writing(Fields):
     sender: Name | None = Field(None, alias="from", description="Yourself when left out; people may name an agent.")
     to: str = Field(description="An agent or a person, or `*`: every agent.", json_schema_extra={"pattern": _TO})
     content: str = Field("", json_schema_extra={"maxLength": LARGEST})
-    type: str = Field("text", json_schema_extra={"pattern": TYPE})
+    type: str = Field(PLAIN, json_schema_extra={"pattern": TYPE})
     thread: str | None = Field(None, json_schema_extra={"pattern": THREAD})
     reply_to: Annotated[str, Field(max_length=64)] | None = Field(None, description="The message it answers.")
     expires_in: Annotated[float, Field(gt=0, le=LONGEST_LIFE / SECOND, allow_inf_nan=False)] | None = Field(
