@@ -22,7 +22,7 @@ class SettingsError(Exception):
 
 
 class Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     data: Path = Field(description="The folder that holds all state.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
@@ -39,7 +39,7 @@ class Settings(BaseModel):
         "auto", description="auto: console on a terminal, else JSON."
     )
 
-    max_body: int = Field(1 << 20, ge=1024, description="Largest JSON body, in bytes.")
+    max_body: int = Field(1 << 20, ge=1024, le=1 << 30, description="Largest JSON body, in bytes.")
     max_file: int = Field(10 << 20, ge=1, description="Largest uploaded file, in bytes (inclusive).")
     page_size: int = Field(100, ge=1, le=1000, description="Items on a page when the caller does not say.")
 
@@ -53,22 +53,27 @@ class Settings(BaseModel):
     wip_in_review: int = Field(5, ge=0, description="A new project's limit of tasks in review, per agent.")
 
     message_rate: int = Field(60, ge=0, description="Messages an agent may send in a minute; 0: no limit.")
-    message_ttl_days: float = Field(7, gt=0, description="Days after which an unread message expires.")
+    message_ttl_days: float = Field(7, gt=0, le=36500, description="Days after which an unread message expires.")
     link_hosts: tuple[str, ...] = Field((), description="Hosts that links in messages may name, `*.x` for subdomains.")
     link_filter_files: bool = Field(False, description="Refuse text files uploaded by agents that hold external links.")
 
-    token_days: float = Field(90, gt=0, description="Days a new token lives when the caller does not say.")
-    signin_minutes: float = Field(30, gt=0, description="Minutes a one-time sign-in link lives.")
-    session_days: float = Field(30, gt=0, description="Days a browser stays signed in.")
+    token_days: float = Field(90, gt=0, le=36500, description="Days a new token lives when the caller does not say.")
+    signin_minutes: float = Field(30, gt=0, le=10080, description="Minutes a one-time sign-in link lives.")
+    session_days: float = Field(30, gt=0, le=36500, description="Days a browser stays signed in.")
 
-    keep_events_days: float = Field(0, ge=0, description="Days events are kept; 0: for ever.")
-    keep_messages_days: float = Field(90, ge=0, description="Days acknowledged messages are kept; 0: for ever.")
-    drain_seconds: float = Field(10, gt=0, description="Seconds requests get to finish at a stop.")
+    keep_events_days: float = Field(0, ge=0, le=36500, description="Days events are kept; 0: for ever.")
+    keep_messages_days: float = Field(
+        90, ge=0, le=36500, description="Days acknowledged messages are kept; 0: for ever."
+    )
+    drain_seconds: float = Field(10, gt=0, le=3600, description="Seconds requests get to finish at a stop.")
 
     @model_validator(mode="after")
     def _consistent(self) -> "Settings":
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key go together: give both or neither")
+        for name, path in (("tls_cert", self.tls_cert), ("tls_key", self.tls_key)):
+            if path is not None and not os.access(path, os.R_OK):
+                raise ValueError(f"{name}: there is no file {path} that can be read")
         if self.heartbeat_timeout < self.stale_after:
             raise ValueError("heartbeat_timeout must not be shorter than stale_after")
         if self.database and not self.database.startswith(("postgresql://", "postgres://")):
@@ -83,16 +88,21 @@ class Settings(BaseModel):
     def load(cls, *, config: Path | None = None, env: dict[str, str] | None = None, **flags: object) -> "Settings":
         """Settings from everywhere; `flags` that are None were not given."""
         env = dict(os.environ) if env is None else env
-        given = {name: value for name, value in flags.items() if value is not None}
+        from_flags = {name: value for name, value in flags.items() if value is not None}
         from_env = _from_environment(env)
-        data = Path(str(given.get("data") or from_env.get("data") or default_data()))
-        path = config or (Path(env[f"{PREFIX}CONFIG"]) if env.get(f"{PREFIX}CONFIG") else data / "ringfence.toml")
-        merged = {**_from_file(path, required=path != data / "ringfence.toml"), **from_env, **given}
-        merged["data"] = data.expanduser().absolute()
+        data = from_flags.get("data") or from_env.get("data") or default_data()
+        named = config or env.get(f"{PREFIX}CONFIG")
+        path = Path(str(named or Path(str(data)).expanduser() / "ringfence.toml"))
+        from_file = _from_file(path, required=bool(named))
+        merged = {"data": data, **from_file, **from_env, **from_flags}
+        merged["data"] = Path(str(merged["data"])).expanduser().absolute()
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
-            raise SettingsError(_explain(error, path, from_env)) from None
+            sources = dict.fromkeys(from_file, f"the file {path}")
+            sources |= {key: f"{PREFIX}{key.upper()}" for key in from_env}
+            sources |= {key: f"the flag --{key.replace('_', '-')}" for key in from_flags}
+            raise SettingsError(_explain(error, sources)) from None
 
 
 def default_data() -> Path:
@@ -104,12 +114,12 @@ def default_data() -> Path:
 
 def _from_file(path: Path, *, required: bool) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         if required:
             raise SettingsError(f"there is no configuration file {path}") from None
         return {}
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"the configuration file {path} cannot be read: {error}") from None
 
 
@@ -126,14 +136,17 @@ def _from_environment(env: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def _explain(error: ValidationError, path: Path, from_env: dict[str, Any]) -> str:
+def _explain(error: ValidationError, sources: dict[str, str]) -> str:
+    """One sentence for all that is wrong, each naming the key, its value, and where it was given."""
     lines = []
     for problem in error.errors():
-        key = ".".join(map(str, problem["loc"]))
-        where = f"{PREFIX}{key.upper()}" if key in from_env else f"{path} or a flag"
-        what = (
-            "is not a setting; see `ringfence config list`" if problem["type"] == "extra_forbidden" else problem["msg"]
-        )
-        value = "" if not key or problem["type"] == "extra_forbidden" else f" (given {problem['input']!r} in {where})"
-        lines.append(f"{key + ': ' if key else ''}{what}{value}")
+        key = str(problem["loc"][0]) if problem["loc"] else ""
+        where = sources.get(key, "the defaults")
+        if not key:
+            lines.append(problem["msg"].removeprefix("Value error, "))
+        elif problem["type"] == "extra_forbidden":
+            lines.append(f"{key} (in {where}) is not a setting; see `ringfence config list`")
+        else:
+            value = "" if key == "database" else f"{problem['input']!r} "  # a database URL may hold a password
+            lines.append(f"{key}: {problem['msg']} ({value}in {where})")
     return "; ".join(lines)
