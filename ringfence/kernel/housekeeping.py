@@ -33,9 +33,12 @@ class Housekeeping:
         self._task = asyncio.create_task(self._run(), name="housekeeping")
 
     async def close(self) -> None:
+        """Every chore once more: some write down what was gathered in memory."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            for chore in self._chores:
+                await self._do(chore)
 
     async def _run(self) -> None:
         shortest = min(chore.every for chore in self._chores)
