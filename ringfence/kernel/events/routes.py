@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from ringfence.kernel.auth.model import Principal, Role
 from ringfence.kernel.clock import DAY, iso
 from ringfence.kernel.database import Database
-from ringfence.kernel.errors import Invalid
+from ringfence.kernel.errors import Forbidden, Invalid
 from ringfence.kernel.events.model import Event
 from ringfence.kernel.events.service import Feed, page, prune, verify
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Page
@@ -33,7 +33,7 @@ HUB_ACTIONS = {
     "agent_resumed": "resume_agent",
     "task_assigned": "assign_task",
 }
-# Who administers this installation is no agent's business.
+# Who administers this installation is no agent's business, and only their own of it that of people with some projects.
 FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned")
 
 
@@ -138,7 +138,11 @@ def visible(principal: Principal, sees: Callable[[Principal, str | None], bool])
     if principal.may(Role.VIEWER):
         if principal.projects is None:
             return None
-        return lambda event: sees(principal, event.project)
+        return lambda event: (
+            sees(principal, event.project)
+            if event.project is not None or not event.kind.startswith(FOR_PEOPLE)
+            else event.actor == principal.actor.name
+        )
     return lambda event: (
         not event.kind.startswith(FOR_PEOPLE)
         and sees(principal, event.project)
@@ -211,6 +215,8 @@ def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None
     @api.route("POST", "/api/v1/audit/prune", access=Access.CONFIGURE, body=PruneBody, answers=Pruned)
     async def prune_events(call: Call[PruneBody, Fields]) -> Answer:
         """Remove old events. The chain goes on, and says where it was cut."""
+        if call.principal.projects is not None:
+            raise Forbidden("the audit log is of all projects, and you see only some")
         return await call.commit(
             lambda tx: {"removed": prune(tx, tx.now - int(call.body.days * DAY), call.principal.actor)}
         )

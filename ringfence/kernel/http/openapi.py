@@ -31,6 +31,7 @@ _MEANINGS = {
     "401": "Nobody we know.",
     "403": "Not for you.",
     "404": "No such thing.",
+    "408": "The body took too long to arrive.",
     "409": "Not as things stand.",
     "413": "Too many bytes.",
     "429": "Too often: repeat after `Retry-After` seconds.",
@@ -166,6 +167,7 @@ def _schema(kind: Any, schemas: dict[str, Any], mode: Any) -> dict[str, Any]:
     schemas.update(schema.pop("$defs", {}))
     name = getattr(kind, "__name__", None)
     if schema.get("type") == "object" and name and name not in ("dict", "list"):
-        schemas[name] = schema
+        if schemas.setdefault(name, schema) != schema:
+            raise ValueError(f"two types of answers are called {name}: give one another name")
         return {"$ref": _REF.format(model=name)}
     return schema
