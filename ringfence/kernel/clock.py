@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 SECOND = 1_000_000
@@ -17,13 +18,16 @@ class Clock:
     forward; when the wall was set back it keeps ticking, so that no event, lease or time-out sees time reversed.
     """
 
-    def __init__(self) -> None:
-        self._offset = time.time_ns() - time.monotonic_ns()
+    def __init__(
+        self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._offset = wall() - monotonic()
         self._lock = threading.Lock()  # two threads that both found the wall ahead must not undo each other's jump
 
     def now(self) -> int:
         with self._lock:
-            monotonic, wall = time.monotonic_ns(), time.time_ns()
+            monotonic, wall = self._monotonic(), self._wall()
             if wall - monotonic > self._offset:
                 self._offset = wall - monotonic
             return (monotonic + self._offset) // 1000
