@@ -1,0 +1,1 @@
+"""Benchmarks: the hub's figures beside ours, in the same run on the same machine."""
