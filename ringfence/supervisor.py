@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 2048
 READY_WITHIN = 300.0  # seconds: a large database may be migrated first
-HEALTHY_WITHIN = 10.0
+HEALTHY_WITHIN, ONE_ANSWER_WITHIN = 10.0, 1.0
 FIRST_DELAY, LONGEST_DELAY = 1.0, 30.0
 SETTLED = 60.0  # seconds a process lives until its next death counts as its first
 LOG_BYTES, LOG_FILES = 10 << 20, 3
@@ -540,7 +540,8 @@ class Supervisor:
         running.write(self._settings.data)
         if self._first:
             self._first = False
-            healthy(self.url)
+            if not healthy(self.url, lambda: self._asked_to_stop > 0):
+                return
             self._started(Started(running, said["link"]))
         else:
             self._notice("the server is back")
@@ -564,15 +565,17 @@ class Supervisor:
                 log.take()
 
 
-def healthy(url: str) -> None:
-    """Return when /readyz says so; StartError with its reason otherwise."""
+def healthy(url: str, unwanted: Callable[[], bool]) -> bool:
+    """True when /readyz says so, False when nobody wants to know any more; StartError with its reason otherwise."""
     reason = ""
     give_up = time.monotonic() + HEALTHY_WITHIN
     while time.monotonic() < give_up:
+        if unwanted():
+            return False
         try:
             status, body = _ask_readyz(url)
             if status == 200:
-                return
+                return True
             reason = json.loads(body).get("database", "")
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = str(error)
@@ -587,10 +590,10 @@ def _ask_readyz(url: str) -> tuple[int, bytes]:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            host, timeout=HEALTHY_WITHIN, context=context
+            host, timeout=ONE_ANSWER_WITHIN, context=context
         )
     else:
-        connection = http.client.HTTPConnection(host, timeout=HEALTHY_WITHIN)
+        connection = http.client.HTTPConnection(host, timeout=ONE_ANSWER_WITHIN)
     with contextlib.closing(connection):
         connection.request("GET", "/readyz")
         answer = connection.getresponse()

@@ -90,13 +90,14 @@ class Api:
     def delete(self, url: str, **query: object) -> Answer:
         return self.ask("DELETE", url, query=query)
 
-    def every(self, url: str, *, limit: int | None = None, paged: bool = True, **query: object) -> list[Json]:
+    def every(
+        self, url: str, *, limit: int | None = None, cursor: str | None = None, paged: bool = True, **query: object
+    ) -> list[Json]:
         """The items of a list, page by page, up to `limit`. Some lists are never long, and have one page."""
         if not paged:
             items: list[Json] = self.get(url, **query)["items"]
             return items[:limit]
         found: list[Json] = []
-        cursor: str | None = None
         while True:
             size = PAGE if limit is None else min(PAGE, limit - len(found))
             page = self.get(url, limit=size, cursor=cursor, **query)

@@ -75,8 +75,8 @@ def tail(
 
 def _newest(run: Invocation) -> int:
     """The number of the newest event, whether we may see it or not."""
-    page = run.api.get("/api/v1/audit", limit=1)
-    return int(page["next"] or (page["items"][0]["seq"] if page["items"] else 0))
+    following = run.api.get("/api/v1/audit", limit=1)["next"]
+    return int(following or 0)
 
 
 def _after(run: Invocation, number: int, filters: Json) -> Iterator[Json]:

@@ -196,9 +196,10 @@ def down(
 @alone("status")
 def status(run: Invocation) -> None:
     """Whether a server runs, where, and who you are there."""
-    place = run.place
-    facts: dict[str, Any] = {"url": place.url, "found_by": place.source}
+    facts: dict[str, Any] = {}
     try:
+        place = run.place
+        facts |= {"url": place.url, "found_by": place.source}
         ready = run.api.ask("GET", "/readyz", accept=(200, 503)).body
     except Unreachable:
         if run.screen.as_json:
