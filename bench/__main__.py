@@ -42,11 +42,15 @@ def show(console: Console, results: dict[str, Any]) -> None:
     for name, mine in ours["board"].items():
         published = PUBLISHED.get(name, (None, None))
         other = (theirs["board"][name]["per_second"], theirs["board"][name]["cpu_us"]) if theirs else published
-        table.add_row(
-            name, f"{mine['per_second']:,.0f}", f"{mine['p50_ms']:.1f}", f"{mine['p99_ms']:.1f}", f"{mine['cpu_us']:.0f}",
-            *(f"{value:,.0f}" if value else "–" for value in other),
-            f"{mine['per_second'] / other[0]:.1f}×" if other[0] else "–",
-        )  # fmt: skip
+        figures = (
+            f"{mine['per_second']:,.0f}",
+            f"{mine['p50_ms']:.1f}",
+            f"{mine['p99_ms']:.1f}",
+            f"{mine['cpu_us']:.0f}",
+        )
+        beside = [f"{value:,.0f}" if value else "–" for value in other]
+        times = f"{mine['per_second'] / other[0]:.1f}×" if other[0] else "–"
+        table.add_row(name, *figures, *beside, times)
     console.print(table)
     table = Table(title="Event stream", title_justify="left")
     for column in ("", "subscribers", "events/s", "p50 ms", "p99 ms", "max ms", "lost of", "CPU"):

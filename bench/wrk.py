@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from bench.subjects import Subject
 
@@ -59,16 +58,7 @@ def run(subject: Subject, method: str, requests: list[tuple[str, object]], secon
         token = f', ["Authorization"] = "Bearer {subject.token}"' if subject.token else ""
         script.write_text(_SCRIPT % {"requests": listed, "method": method, "token": token})
         before = subject.cpu_seconds()
-        base = urlsplit(subject.url)
-        command = [
-            program,
-            "-t1",
-            f"-c{CONNECTIONS}",
-            f"-d{seconds:.0f}s",
-            "-s",
-            script,
-            f"{base.scheme}://{base.netloc}",
-        ]
+        command = [program, "-t1", f"-c{CONNECTIONS}", f"-d{seconds:.0f}s", "-s", str(script), subject.url]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         spent = subject.cpu_seconds() - before
     found = re.search(r"^JSON (.*)$", output, re.M)
