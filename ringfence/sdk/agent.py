@@ -6,7 +6,7 @@ from typing import Any
 
 from ringfence.sdk import identity
 from ringfence.sdk.board import V1, Projects, Tasks
-from ringfence.sdk.calls import Call, Repeat, answer, given, path
+from ringfence.sdk.calls import Call, Json, Repeat, given, path
 from ringfence.sdk.crew import Crew, Messages
 from ringfence.sdk.errors import (
     Conflict,
@@ -84,7 +84,7 @@ class AgentOperations(Projects, Tasks, Crew, Messages):
         """With the first token that the server takes."""
         wanted = given(name=self.agent_name, type=self.agent_type, metadata=metadata, capabilities=self._tags)
         call = Call(
-            method="POST", path="/agents/register", reads=answer(Registered), body=wanted, repeat=Repeat.KEYED
+            method="POST", path="/agents/register", reads=Json(Registered), body=wanted, repeat=Repeat.KEYED
         )  # fmt: skip
         refused: Unauthenticated | None = None
         for token in self._identity.for_registering:
@@ -130,7 +130,7 @@ class AgentOperations(Projects, Tasks, Crew, Messages):
 
     def _heartbeat(self, *, patient: bool = True) -> Steps[Heartbeat]:
         where = f"{self._me}/heartbeat"
-        return self._ask(Call(method="POST", path=where, reads=answer(Heartbeat), patient=patient))
+        return self._ask(Call(method="POST", path=where, reads=Json(Heartbeat), patient=patient))
 
     # Itself ---------------------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class AgentOperations(Projects, Tasks, Crew, Messages):
 
     @operation
     def withdraw_proposal(self, proposal_id: str) -> Steps[Proposal]:
-        return self._change("POST", path(*V1, "proposals", proposal_id, "withdraw"), Proposal)
+        return self._decide(proposal_id, "withdraw", "withdrawn")
 
     @operation
     def wait_for_decision(

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
 
 import httpx
 
 from ringfence.sdk import identity
-from ringfence.sdk.calls import Call, Repeat, Upload, answer, body, done, given
+from ringfence.sdk.calls import Call, Json, Repeat, Upload, body, done, given
 from ringfence.sdk.errors import Conflict, Forbidden, NotFound, RuleBroken
 from ringfence.sdk.retrying import Patience, perform
 from ringfence.sdk.steps import Steps
@@ -38,7 +39,7 @@ class Asking:
         return perform(call, self._authorization, self._patience)
 
     def _get(self, where: str, kind: type[T], /, **query: Any) -> Steps[T]:
-        return self._ask(Call(method="GET", path=where, reads=answer(kind), query=query))
+        return self._ask(Call(method="GET", path=where, reads=Json(kind), query=query))
 
     def _change(
         self,
@@ -49,7 +50,7 @@ class Asking:
         repeat: Repeat = Repeat.SAFE,
     ) -> Steps[T]:
         """Say how things are to be: twice is as once."""
-        return self._ask(Call(method=method, path=where, reads=answer(kind), body=body or {}, repeat=repeat))
+        return self._ask(Call(method=method, path=where, reads=Json(kind), body=body or {}, repeat=repeat))
 
     def _create(self, where: str, kind: type[T], /, **fields: Any) -> Steps[T]:
         """Make a thing, once."""
@@ -57,7 +58,7 @@ class Asking:
 
     def _upload(self, where: str, kind: type[T], upload: Upload, **fields: Any) -> Steps[T]:
         """Put a file there: twice is as once."""
-        return self._ask(Call(method="POST", path=where, reads=answer(kind), body=given(**fields), upload=upload))
+        return self._ask(Call(method="POST", path=where, reads=Json(kind), body=given(**fields), upload=upload))
 
     def _remove(self, where: str) -> Steps[bool]:
         """Remove a thing. Gone by an earlier try of the same is removed too."""
@@ -87,17 +88,22 @@ class Asking:
         while True:
             size = PAGE if limit is None else min(PAGE, limit - len(found))
             asked = {**query, "limit": size, "cursor": cursor}
-            page: Page[T] = yield from self._ask(Call(method="GET", path=where, reads=_page, query=asked))
+            page: Page[T] = yield from self._ask(Call(method="GET", path=where, reads=Items(kind), query=asked))
             found += page["items"]
             cursor = page["next"]
             if cursor is None or (limit is not None and len(found) >= limit):
                 return found
 
 
-def _page(response: httpx.Response) -> Page[Any]:
-    """At the root a list is an array, and the next page in its `Link`."""
-    found = body(response)
-    if isinstance(found, dict):
-        return cast(Page[Any], found)
-    following = response.links.get("next", {}).get("url")
-    return {"items": found, "next": httpx.URL(following).params.get("cursor") if following else None}
+@dataclass(frozen=True, slots=True)
+class Items(Generic[T]):
+    """Reads a page of a list. At the root a list is an array, and the next page is in its `Link`."""
+
+    kind: type[T]
+
+    def __call__(self, response: httpx.Response) -> Page[T]:
+        found = body(response)
+        if isinstance(found, dict):
+            return cast(Page[T], found)
+        following = response.links.get("next", {}).get("url")
+        return {"items": found, "next": httpx.URL(following).params.get("cursor") if following else None}

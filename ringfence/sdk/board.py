@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from ringfence.sdk.asking import Asking
-from ringfence.sdk.calls import Call, Repeat, Upload, answer, content, file_path, given, path
-from ringfence.sdk.errors import NotFound, RuleBroken
+from ringfence.sdk.calls import Call, Json, Repeat, Upload, content, file_path, given, path
+from ringfence.sdk.errors import Forbidden, NotFound, RuleBroken
 from ringfence.sdk.steps import Steps, operation
 from ringfence.sdk.views import (
     Board,
@@ -284,7 +284,13 @@ class Tasks(Asking):
     @operation
     def release_task(self, project_id: str, task_id: str) -> Steps[Task]:
         """Give a claimed task back to the queue."""
-        return self._change("POST", _task(project_id, task_id, "release", v1=True), Task, given(agent=self._acting))
+        where = _task(project_id, task_id, "release", v1=True)
+        try:
+            return (yield from self._change("POST", where, Task, given(agent=self._acting)))
+        except Forbidden as error:
+            if not _given_back(error):
+                raise
+            return (yield from self._get(_task(project_id, task_id), Task))
 
     @operation
     def assign_task(self, project_id: str, task_id: str, agent: str) -> Steps[bool]:
@@ -294,7 +300,15 @@ class Tasks(Asking):
     @operation
     def unassign_task(self, project_id: str, task_id: str) -> Steps[bool]:
         """Take a task from whoever has it: back to the backlog."""
-        return self._agreed(self._change("POST", _task(project_id, task_id, "unassign"), Done))
+        return self._agreed(self._unassign(project_id, task_id))
+
+    def _unassign(self, project_id: str, task_id: str) -> Steps[object]:
+        try:
+            return (yield from self._change("POST", _task(project_id, task_id, "unassign"), Done))
+        except Forbidden as error:
+            if not _given_back(error):
+                raise
+            return None
 
     # Reviewing ------------------------------------------------------------------------------------------------------
 
@@ -341,7 +355,7 @@ class Tasks(Asking):
     def remove_dependency(self, project_id: str, task_id: str, depends_on: str) -> Steps[Task]:
         where = _task(project_id, task_id, "dependencies", depends_on, v1=True)
         try:
-            return (yield from self._ask(Call(method="DELETE", path=where, reads=answer(Task))))
+            return (yield from self._ask(Call(method="DELETE", path=where, reads=Json(Task))))
         except NotFound as error:
             if not error.repeated:
                 raise
@@ -381,6 +395,11 @@ class Tasks(Asking):
 
 def _task(project_id: str, task_id: str, *more: str, v1: bool = False) -> str:
     return path(*(V1 if v1 else ()), "projects", project_id, "tasks", task_id, *more)
+
+
+def _given_back(error: Forbidden) -> bool:
+    """Whether the task is refused because an earlier try of the same had given it back."""
+    return error.repeated and error.code == "not_yours"
 
 
 def _attachment(project_id: str, task_id: str, filename: str) -> str:

@@ -80,9 +80,14 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def answer(kind: type[T]) -> Callable[[httpx.Response], T]:
-    """Reads an answer as `kind`, which both sides agree on: the server's tests hold it to its document."""
-    return lambda response: cast(T, body(response))
+@dataclass(frozen=True, slots=True)
+class Json(Generic[T]):
+    """Reads an answer as `kind`, which both sides agree on: a test holds it to the server's document."""
+
+    kind: type[T]
+
+    def __call__(self, response: httpx.Response) -> T:
+        return cast(T, body(response))
 
 
 def body(response: httpx.Response) -> Any:

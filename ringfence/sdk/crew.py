@@ -2,7 +2,8 @@
 
 from ringfence.sdk.asking import Asking
 from ringfence.sdk.board import V1
-from ringfence.sdk.calls import path
+from ringfence.sdk.calls import given, path
+from ringfence.sdk.errors import Conflict
 from ringfence.sdk.steps import Steps, operation
 from ringfence.sdk.views import (
     Agent,
@@ -71,6 +72,16 @@ class Crew(Asking):
     @operation
     def get_proposal(self, proposal_id: str) -> Steps[Proposal]:
         return self._get(path(*V1, "proposals", proposal_id), Proposal)
+
+    def _decide(self, proposal_id: str, how: str, becomes: str, note: str | None = None) -> Steps[Proposal]:
+        """What is decided is decided once, so a repeat looks whether the lost try had decided it."""
+        where = path(*V1, "proposals", proposal_id)
+        try:
+            return (yield from self._change("POST", f"{where}/{how}", Proposal, given(note=note)))
+        except Conflict as error:
+            if not error.repeated or error.code != "proposal_decided" or error.details.get("state") != becomes:
+                raise
+            return (yield from self._get(where, Proposal))
 
 
 class Messages(Asking):

@@ -125,11 +125,11 @@ class OperatorOperations(Projects, Tasks, Crew, Messages):
     @operation
     def approve_proposal(self, proposal_id: str, note: str | None = None) -> Steps[Proposal]:
         """Let it be done, now; `Conflict` when it no longer can be."""
-        return self._change("POST", path(*V1, "proposals", proposal_id, "approve"), Proposal, given(note=note))
+        return self._decide(proposal_id, "approve", "approved", note)
 
     @operation
     def deny_proposal(self, proposal_id: str, note: str | None = None) -> Steps[Proposal]:
-        return self._change("POST", path(*V1, "proposals", proposal_id, "deny"), Proposal, given(note=note))
+        return self._decide(proposal_id, "deny", "denied", note)
 
     # Messages -------------------------------------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
 A test compares every one of them with the server's own /openapi.json.
 """
 
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from typing_extensions import TypeIs
+from typing_extensions import TypedDict, TypeIs
 
 T = TypeVar("T")
 
@@ -233,7 +233,7 @@ class Graph(TypedDict):
 
 
 class Proposal(TypedDict):
-    """What an agent in advisory mode wants to do: `pending`, then approved, denied, failed, withdrawn or expired."""
+    """What an agent in advisory mode wants to do: `pending`, then approved, denied, failed or withdrawn."""
 
     id: str
     agent: str
@@ -246,8 +246,8 @@ class Proposal(TypedDict):
     created_at: str
     decided_at: str | None
     decided_by: str | None
-    note: str | None
-    result: Any
+    note: str
+    result: dict[str, Any] | None
 
 
 class Proposed(TypedDict):
@@ -328,17 +328,6 @@ class TaskItem(TypedDict):
     status: str
     priority: str
     assigned_to: str | None
-
-
-class CreatedTask(TypedDict):
-    id: str
-    title: str
-    description: str
-    status: str
-    priority: str
-    assigned_to: str | None
-    required_capabilities: list[str]
-    created_at: str
 
 
 class Task(TaskItem):
