@@ -106,9 +106,9 @@ def test_acknowledging_what_does_not_exist_is_not_found(server: Ringfence):
     "path",
     [
         "/messages/bob?unread=perhaps", "/messages/bob?limit=0", "/messages/bob?limit=x", "/messages/bob?cursor=%27",
-        "/messages/history/bob/alice?limit=x", "/messages/history/bob/alice?limit=-1", "/messages/b%20b",
-        "/messages/history/bob/a%20a", "/messages/bob?surprise=1", "/api/v1/messages?limit=1001",
-        "/api/v1/messages?agent=..", "/api/v1/messages?cursor=%00", "/messages/*", "/messages/history/bob/*",
+        "/messages/history/bob/alice?limit=x", "/messages/history/bob/alice?limit=-1",
+         "/messages/bob?surprise=1", "/api/v1/messages?limit=1001",
+        "/api/v1/messages?agent=..", "/api/v1/messages?cursor=%00",
     ],
 )  # fmt: skip
 def test_a_bad_question_is_answered_400(server: Ringfence, path: str):
@@ -116,6 +116,16 @@ def test_a_bad_question_is_answered_400(server: Ringfence, path: str):
         answer = client.get(path)
         assert answer.status_code == 400, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/messages/b%20b", "/messages/*", "/messages/history/bob/a%20a", "/messages/history/bob/*", "/messages/HISTORY"],
+)
+def test_what_cannot_be_a_name_has_no_inbox_and_no_history(server: Ringfence, path: str):
+    for client in (server.admin, server.agent("bob")):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "invalid_name")
 
 
 # At least once, until acknowledged ------------------------------------------------------------------------------------

@@ -20,11 +20,12 @@ from ringfence.crew.messages.model import (
     compose,
 )
 from ringfence.crew.messages.service import Messages
-from ringfence.kernel.auth.model import Principal, Role
+from ringfence.kernel.auth.model import Principal, Role, check_name
 from ringfence.kernel.clock import SECOND, iso, iso_or_none
-from ringfence.kernel.errors import Invalid
+from ringfence.kernel.errors import Invalid, NotFound
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Page
 from ringfence.kernel.http.openapi import Listed
+from ringfence.kernel.http.system import Ok
 from ringfence.settings import Settings
 
 INBOX_AT_ROOT = 1000  # the hub had no pages
@@ -46,7 +47,7 @@ class Writing(Fields):
     type: str = Field(PLAIN, json_schema_extra={"pattern": TYPE})
     thread: str | None = Field(None, json_schema_extra={"pattern": THREAD})
     reply_to: Annotated[str, Field(max_length=64)] | None = Field(None, description="The message it answers.")
-    expires_in: Annotated[float, Field(gt=0, le=LONGEST_LIFE / SECOND, allow_inf_nan=False)] | None = Field(
+    expires_in: Annotated[float, Field(ge=1, le=LONGEST_LIFE / SECOND, allow_inf_nan=False)] | None = Field(
         None, description="Seconds after which it is no longer delivered; by default the setting message_ttl_days."
     )
 
@@ -87,21 +88,17 @@ class ListQuery(PageQuery):
     newest_first: bool = False
 
 
-class PruneBody(Fields):
+class PruneMessages(Fields):
     days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = Field(
         description="What was acknowledged or set aside more than this many days ago is removed."
     )
 
 
-class Ok(TypedDict):
-    status: str
-
-
-class Pruned(TypedDict):
+class PrunedMessages(TypedDict):
     removed: int
 
 
-class Node(TypedDict):
+class GraphNode(TypedDict):
     id: str
     type: str
 
@@ -140,16 +137,16 @@ MessageView = TypedDict(
         "delivered": _Flag, "acknowledged": _Flag, "set_aside": _Flag,
     },
 )  # fmt: skip
-EdgeView = TypedDict("EdgeView", {"from": str, "to": str, "count": int})
+GraphEdge = TypedDict("GraphEdge", {"from": str, "to": str, "count": int})
 
 
 class MessageDetail(MessageView):
     deliveries: list[DeliveryView]
 
 
-class Graph(TypedDict):
-    nodes: list[Node]
-    edges: list[EdgeView]
+class MessageGraph(TypedDict):
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
 
 
 def sent_view(message: Message) -> Sent:
@@ -217,6 +214,14 @@ def thread_view(thread: Thread) -> ThreadView:
     }
 
 
+def _name(call: Call[Any, Any], part: str) -> str:
+    """A name in the path: what cannot be one has no inbox."""
+    try:
+        return check_name(call[part])
+    except Invalid as error:
+        raise NotFound(error.message, code=error.code) from None
+
+
 def _undelivered(messages: list[Message]) -> list[str]:
     return [found.id for found in messages if found.delivery is not None and found.delivery.delivered_at is None]
 
@@ -255,8 +260,8 @@ def routes(messages: Messages, settings: Settings) -> Api:
         message = await composed(call.principal, sender, call.body)
         return await call.commit(lambda tx: message_view(messages.send(tx, message)), message.by)
 
-    @api.route("GET", "/messages/graph", "/api/v1/messages/graph", access=Access.READ, answers=Graph)
-    async def graph(call: Call[Fields, Fields]) -> Graph:
+    @api.route("GET", "/messages/graph", "/api/v1/messages/graph", access=Access.READ, answers=MessageGraph)
+    async def graph(call: Call[Fields, Fields]) -> MessageGraph:
         """Who wrote to whom: the registered agents, and how many messages went each way.
 
         An agent sees its own edges. What retention removed is no longer counted."""
@@ -272,7 +277,7 @@ def routes(messages: Messages, settings: Settings) -> Api:
 
         `unread=true`: what was neither acknowledged nor has expired. Otherwise the newest `limit`, which are marked
         delivered when it is the recipient who asks, or an operator in its place."""
-        agent, query, by = call["agent"], call.query, call.principal
+        agent, query, by = _name(call, "agent"), call.query, call.principal
         found, following = await call.read(
             lambda tx: messages.inbox(
                 tx, by, agent,
@@ -310,10 +315,9 @@ def routes(messages: Messages, settings: Settings) -> Api:
         return Page([message_view(message) for message in found], following)
 
     async def history(call: Call[Fields, Any], limit: int) -> tuple[list[Message], str | None]:
+        one, other = _name(call, "one"), _name(call, "other")
         return await call.read(
-            lambda tx: messages.history(
-                tx, call.principal, call["one"], call["other"], cursor=call.query.cursor, limit=limit
-            )
+            lambda tx: messages.history(tx, call.principal, one, other, cursor=call.query.cursor, limit=limit)
         )
 
     @api.route("GET", "/api/v1/messages", access=Access.READ, query=ListQuery, answers=Listed(MessageView))
@@ -342,8 +346,8 @@ def routes(messages: Messages, settings: Settings) -> Api:
                 await hand_out(call, agent, found)
         return Page([message_view(message) for message in found], following)
 
-    @api.route("POST", "/api/v1/messages/prune", access=Access.CONFIGURE, body=PruneBody, answers=Pruned)
-    async def prune(call: Call[PruneBody, Fields]) -> Pruned:
+    @api.route("POST", "/api/v1/messages/prune", access=Access.CONFIGURE, body=PruneMessages, answers=PrunedMessages)
+    async def prune(call: Call[PruneMessages, Fields]) -> PrunedMessages:
         """Remove what expired, and what was acknowledged or set aside long ago; counted in deliveries."""
         age, removed = timedelta(days=call.body.days), 0
         while some := await call.write(lambda tx: messages.prune(tx, call.principal.actor, age)):

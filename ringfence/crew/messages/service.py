@@ -19,7 +19,7 @@ from ringfence.kernel.auth.model import Principal, check_name
 from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.clock import DAY, MINUTE, SECOND, iso
 from ringfence.kernel.database import Row, Transaction
-from ringfence.kernel.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited
+from ringfence.kernel.errors import Conflict, Forbidden, NotFound, RateLimited
 from ringfence.kernel.events.model import SYSTEM, Actor
 from ringfence.kernel.ids import new
 from ringfence.settings import Settings
@@ -261,7 +261,7 @@ class Messages:
         """For whom a person acknowledges who does not say it."""
         to = self._message(tx, message_id).to
         if to == EVERYBODY:
-            raise Invalid(
+            raise Conflict(
                 f"the message {message_id} went to several: say in `agent` for whom you acknowledge it",
                 code="agent_required",
             )
