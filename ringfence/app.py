@@ -30,7 +30,7 @@ from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.clock import Clock
 from ringfence.kernel.events import routes as event_routes
 from ringfence.kernel.events.model import Refusals
-from ringfence.kernel.events.service import Feed
+from ringfence.kernel.events.service import Feed, prune_old
 from ringfence.kernel.housekeeping import Chore, Housekeeping
 from ringfence.kernel.http import system
 from ringfence.kernel.http.application import Metrics, application
@@ -84,6 +84,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         Chore("liveness", settings.sweep_every, liveness.sweep),
         Chore("messages", 30, messages.tidy),
         Chore("files", 3600, board.blobs.sweep),
+        Chore("retention", 60, lambda tx: prune_old(tx, settings)),
     ]
     housekeeping = Housekeeping(database, chores, liveness.woke)
 

@@ -1,6 +1,7 @@
 """The way of a task: claimed, moved, assigned, reviewed, given back."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from ringfence.board import model, store
 from ringfence.board.acting import NOBODY, Acting, Doer, Going
@@ -69,7 +70,7 @@ class Flow:
         return self.claim(tx, by, project_id, found[0].id, agent) if found else None
 
     def _claimable(self, tx: Transaction, project: Project, task: Task, doer: Doer) -> None:
-        where = {"project": project.id, "agent": doer.name, "subject": task.id}
+        where: dict[str, Any] = {"project": project.id, "agent": doer.name, "subject": task.id}
         if task.held:
             raise Conflict(
                 f"Task already claimed by {task.claimed_by}: choose another from the ready queue",

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from ringfence.kernel import database as db
+from ringfence.kernel.clock import DAY
 from ringfence.kernel.errors import Unavailable
 from ringfence.kernel.events import store
 from ringfence.kernel.events.model import GENESIS, SYSTEM, Actor, Event, intact
+from ringfence.settings import Settings
 
 RING = 8192
+PRUNED_AT_ONCE = 20_000
 CHUNK = 512
 SUBSCRIBERS = 5000
 KEEPALIVE = 15.0
@@ -27,7 +30,6 @@ STUCK = 300.0  # seconds one write to a subscriber may take
 
 AFTER = db.Query(store.AFTER)
 ONE = db.Query(store.ONE)
-OLDEST_TO_KEEP = db.Query(store.OLDEST_TO_KEEP)
 DELETE_BEFORE = db.Query(store.DELETE_BEFORE)
 PRUNINGS = db.Query(store.PRUNINGS)
 
@@ -282,16 +284,37 @@ async def _wrong_start(database: db.Database, event: Event, last: int | None) ->
     return f"events {last + 1} to {event.seq - 1} are missing"
 
 
-def prune(tx: db.Transaction, before: int, by: Actor = SYSTEM) -> int:
+def prune(tx: db.Transaction, before: int, by: Actor = SYSTEM, at_most: int | None = None) -> int:
     """Remove the events older than `before`; the newest always stays. Returns how many went."""
-    row = tx.row(OLDEST_TO_KEEP, time=before)
-    head = tx.row(db.HEAD_QUERY)
-    keep = (row and row[0]) or (head and head[0])
-    oldest = tx.rows(AFTER, after=0, limit=1)
-    if not keep or not oldest or oldest[0][0] >= keep:
+    oldest, head = tx.rows(AFTER, after=0, limit=1), tx.row(db.HEAD_QUERY)
+    if head is None or not oldest:
         return 0
-    kept = tx.row(ONE, seq=keep)
-    assert kept is not None
+    first = oldest[0][0]
+    keep = _first_since(tx, before, first, head[0])
+    keep = keep if at_most is None else min(keep, first + at_most)
+    if keep == first:
+        return 0
     gone = tx.run(DELETE_BEFORE, seq=keep)
-    tx.record("events_pruned", by, {"through": keep - 1, "hash": _event(kept).prev.hex(), "count": gone})
+    tx.record("events_pruned", by, {"through": keep - 1, "hash": _at(tx, keep).prev.hex(), "count": gone})
     return gone
+
+
+def prune_old(tx: db.Transaction, settings: Settings) -> int:
+    """Remove some of what is older than events are kept, where that is limited; the rest next time."""
+    if not settings.keep_events_days:
+        return 0
+    return prune(tx, tx.now - int(settings.keep_events_days * DAY), at_most=PRUNED_AT_ONCE)
+
+
+def _first_since(tx: db.Transaction, moment: int, first: int, last: int) -> int:
+    """The first event of that moment or later, else the last: numbers have no gaps, and time goes up with them."""
+    while first < last:
+        middle = (first + last) // 2
+        first, last = (first, middle) if _at(tx, middle).time >= moment else (middle + 1, last)
+    return first
+
+
+def _at(tx: db.Transaction, seq: int) -> Event:
+    row = tx.row(ONE, seq=seq)
+    assert row is not None, f"event {seq} is missing"
+    return _event(row)

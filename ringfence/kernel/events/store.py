@@ -29,7 +29,6 @@ HEAD = sa.select(events.c.seq, events.c.hash).order_by(events.c.seq.desc()).limi
 INSERT = sa.insert(events)
 
 AFTER = sa.select(events).where(events.c.seq > p("after", type_=sa.BigInteger)).order_by(events.c.seq).limit(p("limit"))
-OLDEST_TO_KEEP = sa.select(sa.func.min(events.c.seq)).where(events.c.time >= p("time", type_=sa.BigInteger))
 ONE = sa.select(events).where(events.c.seq == p("seq", type_=sa.BigInteger))
 DELETE_BEFORE = sa.delete(events).where(events.c.seq < p("seq", type_=sa.BigInteger))
 PRUNINGS = sa.select(events).where(events.c.kind == "events_pruned").order_by(events.c.seq.desc())
