@@ -7,12 +7,14 @@ from ringfence.crew.links import LinkPolicy, external_link
 from ringfence.crew.model import Checkpoint, metadata_text
 from ringfence.crew.service import Crew
 from ringfence.kernel.auth.model import Principal
+from ringfence.kernel.clock import MINUTE, SECOND
 from ringfence.kernel.database import Transaction
-from ringfence.kernel.errors import NotFound, RuleBroken
+from ringfence.kernel.errors import NotFound, RateLimited, RuleBroken
 from ringfence.kernel.ids import new
 from ringfence.settings import Settings
 
 NEWEST = 1 << 62
+PER_MINUTE = 120  # of one agent: they are all kept
 
 
 class Checkpoints:
@@ -35,6 +37,7 @@ class Checkpoints:
         actor = by.acting_for(name)
         agent = self._crew.held(tx, name)
         told = metadata_text(metadata)
+        self._check_rate(tx, name, agent.checkpoint_sequence + 1 - PER_MINUTE)
         row = tx.row(store.NEXT_CHECKPOINT, who=name, task=task_id)
         assert row is not None
         checkpoint = Checkpoint(new("ckp"), name, row[0], task_id, state, rationale, metadata, tx.now)
@@ -48,6 +51,15 @@ class Checkpoints:
         if agent.stalled_at is not None:
             tx.record("agent_unstalled", actor, {"name": name}, agent=name, subject=name)
         return checkpoint
+
+    def _check_rate(self, tx: Transaction, name: str, sequence: int) -> None:
+        """`sequence` is that of the oldest checkpoint that must be a minute old by now."""
+        rows = tx.rows(store.CHECKPOINTS, agent=name, cursor=sequence + 1, limit=1)
+        if rows and (left := store.checkpoint(rows[0]).submitted_at + MINUTE - tx.now) > 0:
+            raise RateLimited(
+                f"an agent may submit {PER_MINUTE} checkpoints in a minute: wait",
+                retry_after=-(-left // SECOND), agent=name,
+            )  # fmt: skip
 
     def latest(self, tx: Transaction, by: Principal, name: str) -> Checkpoint:
         found = self.history(tx, by, name, NEWEST, 1)

@@ -21,6 +21,7 @@ from ringfence.crew.views import (
     revocation_view,
 )
 from ringfence.kernel.clock import iso
+from ringfence.kernel.database import Transaction
 from ringfence.kernel.errors import NotFound
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Nothing, Page
 from ringfence.kernel.http.openapi import Listed
@@ -176,19 +177,17 @@ def _pausing(api: Api, control: Control) -> None:
 def _revoking(api: Api, control: Control) -> None:
     @api.route(
         "POST", "/agents/{name}/revoke", "/api/v1/crew/{name}/revoke",
-        access=Access.STEER, body=RevokeBody, answers=Revoked,
+        access=Access.STEER, body=RevokeBody, answers=Revoked, creates=True,
     )  # fmt: skip
-    async def revoke(call: Call[RevokeBody, Fields]) -> Revoked:
+    async def revoke(call: Call[RevokeBody, Fields]) -> Answer:
         """Halt an agent until it acknowledges. With a flush its claims return, and what waits for it is set aside."""
         body = call.body
-        revocation = await call.write(
-            lambda tx: control.revoke(tx, call.principal, call["name"], body.reason, flush_required=body.flush_required)
-        )
-        return {
-            "revocation_id": revocation.id,
-            "agent": revocation.agent,
-            "issued_at": iso(revocation.issued_at),
-        }
+
+        def use_case(tx: Transaction) -> Revoked:
+            made = control.revoke(tx, call.principal, call["name"], body.reason, flush_required=body.flush_required)
+            return {"revocation_id": made.id, "agent": made.agent, "issued_at": iso(made.issued_at)}
+
+        return await call.commit(use_case)
 
     @api.route(
         "GET", "/agents/{name}/revocation", "/api/v1/crew/{name}/revocation",
@@ -221,10 +220,11 @@ def _revoking(api: Api, control: Control) -> None:
         await call.write(lambda tx: control.acknowledge(tx, call.principal, call["name"], call.body.revocation_id))
         return {"status": "ok"}
 
-    @api.route("GET", "/revocation/history", access=Access.VIEW, query=HistoryQuery, answers=list[RevocationView])
+    @api.route("GET", "/revocation/history", access=Access.READ, query=HistoryQuery, answers=list[RevocationView])
     async def history(call: Call[Fields, HistoryQuery]) -> Answer:
-        """The last revocations, oldest first."""
-        found = await call.read(lambda tx: control.history(tx, "", "", call.query.limit))
+        """The last revocations, oldest first; an agent sees its own."""
+        whose = call.principal.name if call.principal.is_agent else ""
+        found = await call.read(lambda tx: control.history(tx, whose, "", call.query.limit))
         return Answer([revocation_view(revocation) for revocation in reversed(found)])
 
     @api.route("GET", "/api/v1/revocations", access=Access.VIEW, query=PageQuery, answers=Listed(RevocationView))

@@ -26,11 +26,11 @@ from ringfence.crew.model import (
     normalised,
     tags_of,
 )
-from ringfence.kernel.auth.model import SCOPES, Principal, TokenKind
+from ringfence.kernel.auth.model import Principal, TokenKind
 from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.clock import DAY, Clock
 from ringfence.kernel.database import Transaction
-from ringfence.kernel.errors import Conflict, Forbidden, Invalid, NotFound
+from ringfence.kernel.errors import Conflict, Forbidden, NotFound
 from ringfence.kernel.events.model import SYSTEM, Actor
 from ringfence.settings import Settings
 
@@ -137,6 +137,8 @@ class Crew:
     ) -> tuple[Agent, str | None]:
         """The agent, and its new token unless it came with its own."""
         name = check_agent_name(wanted.name)
+        if not by.is_person and (more := set(wanted.scopes) - by.scopes):
+            raise Forbidden(f"your token does not give the scope {min(more)!r}: ask an operator", code="scope")
         actor = self._registrant(tx, by, name)
         row = tx.row(store.AGENT_OR_GONE, name=name)
         known = None if row is None else store.agent(row)
@@ -213,15 +215,10 @@ class Crew:
             self._index(tx, known.name, tags)
 
     def _token(self, tx: Transaction, by: Principal, actor: Actor, wanted: Registration, seed: bytes | None) -> str:
-        offered = SCOPES if by.is_person else by.scopes
-        if by.is_person and (unknown := set(wanted.scopes) - SCOPES):
-            raise Invalid(f"there is no scope {min(unknown)!r}; there is: {', '.join(sorted(SCOPES))}")
-        if not set(wanted.scopes) <= offered:
-            raise Forbidden(f"this enrolment gives the scopes {sorted(offered)}, not {sorted(wanted.scopes)}")
+        scopes = tuple(wanted.scopes) if wanted.scopes or by.is_person else tuple(by.scopes)
         return self._auth.issue(
             tx, actor, TokenKind.AGENT, wanted.name,
-            scopes=wanted.scopes if wanted.scopes or by.is_person else by.scopes, projects=by.projects,
-            lives=int(self._settings.token_days * DAY), seed=seed,
+            scopes=scopes, projects=by.projects, lives=int(self._settings.token_days * DAY), seed=seed,
         )[1]  # fmt: skip
 
     def unregister(self, tx: Transaction, by: Principal, name: str) -> None:
