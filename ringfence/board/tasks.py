@@ -1,7 +1,8 @@
 """Tasks as they are written and found."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ringfence.board import model, store
@@ -9,6 +10,7 @@ from ringfence.board.acting import Acting
 from ringfence.board.dependencies import Dependencies
 from ringfence.board.journal import add_move, record
 from ringfence.board.model import Priority, Project, Status, Task
+from ringfence.crew.model import Mode
 from ringfence.crew.proposals.model import Proposal
 from ringfence.crew.proposals.service import Proposals
 from ringfence.crew.service import Crew
@@ -18,6 +20,7 @@ from ringfence.kernel.errors import Forbidden, Invalid, NotFound, RuleBroken
 from ringfence.kernel.ids import new
 
 ANCESTORS = 10_000  # a longer line of parents is a mistake
+BEFORE_ALL = (-1, -1, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +55,35 @@ class Tasks:
         self.find = acting.task
         proposals.performers["create_task"] = self._perform_create
         proposals.performers["edit_task"] = self._perform_edit
+        proposals.performers["delete_task"] = self._perform_delete
 
     def page(
         self, tx: Transaction, by: Principal, filters: dict[str, Any], after: tuple[int, int, str] | None, limit: int
     ) -> list[Task]:
-        """Tasks by priority, then age."""
+        """Tasks by priority, then age; fewer than `limit` only at the end."""
         if (project := filters.get("project")) is not None:
             self._projects.find(tx, by, project, change=False)
         if (label := filters.get("label")) is not None:
             filters = {**filters, "label": store.like(f'"{label}"')}
         if (text := filters.get("q")) is not None:
-            filters = {**filters, "q": store.like(text.lower()), "q_id": text}
-        last = after or (-1, -1, "")
-        rows = tx.rows(
-            store.listing(frozenset(filters) - {"q_id"}),
-            after_priority=last[0], after_created=last[1], after_id=last[2], limit=limit,
-            **{name: value for name, value in filters.items() if name != "unblocked"},
-        )  # fmt: skip
-        return [task for task in map(store.task_of, rows) if project is not None or self._sees(tx, by, task.project_id)]
+            filters = {**filters, "q": store.like(text), "q_id": text}
+        query = store.listing(frozenset(filters) - {"q_id"})
+        values = {name: value for name, value in filters.items() if name != "unblocked"}
+        seen: dict[str, bool] = {}
+        found: list[Task] = []
+        place = after or BEFORE_ALL
+        while True:
+            rows = tx.rows(
+                query, after_priority=place[0], after_created=place[1], after_id=place[2], limit=limit, **values
+            )
+            for task in map(store.task_of, rows):
+                place = _place(task)
+                if task.project_id not in seen:
+                    seen[task.project_id] = project is not None or self._sees(tx, by, task.project_id)
+                if seen[task.project_id]:
+                    found.append(task)
+            if len(rows) < limit or len(found) >= limit:
+                return found[:limit]
 
     def ready(
         self, tx: Transaction, by: Principal, project_id: str, agent: str | None, tags: Iterable[str], limit: int
@@ -79,24 +93,40 @@ class Tasks:
         if by.is_agent:
             by.acting_for(agent or by.name)
             agent = agent or by.name
-        wanted = {tag.strip().lower() for tag in tags}
+        wanted = _wanted(tags)
         standing = self._crew.standing(tx, agent) if agent is not None else None
-        capable = standing.capabilities if standing is not None and standing.registered else wanted or None
-        found: list[Task] = []
-        place: tuple[int, int, str] = (-1, -1, "")
-        while len(found) < limit:
+        if standing is not None and standing.registered:
+            wanted = standing.capabilities if wanted is None else standing.capabilities & wanted
+        queue = self._queue(tx, project, agent, limit)
+        return list(islice((task for task in queue if _within(task, wanted)), limit))
+
+    def claimable(
+        self, tx: Transaction, by: Principal, project_id: str, agent: str, tags: Iterable[str]
+    ) -> Task | None:
+        """The most urgent task that `agent` may claim, by what is known of it; `tags` narrow that, and widen nothing."""
+        project = self._projects.find(tx, by, project_id)
+        standing, wanted = self._crew.standing(tx, agent), _wanted(tags)
+        capable = standing.capabilities if wanted is None else standing.capabilities & wanted
+        assigned = standing.mode is Mode.MANUAL and (by.is_agent or agent != by.name)
+        for task in self._queue(tx, project, agent, 100):
+            if _within(task, capable) and (task.assigned_to == agent or not assigned):
+                return task
+        return None
+
+    def _queue(self, tx: Transaction, project: Project, agent: str | None, chunk: int) -> Iterator[Task]:
+        """The ready queue, read as far as it is asked for."""
+        place = BEFORE_ALL
+        while True:
             rows = tx.rows(
                 store.READY_QUEUE,
                 project=project.id, agent=agent or "", anybody=int(agent is None),
-                priority=place[0], created_at=place[1], id=place[2], limit=limit,
+                priority=place[0], created_at=place[1], id=place[2], limit=chunk,
             )  # fmt: skip
             for task in map(store.task_of, rows):
-                place = (int(task.priority), task.created_at, task.id)
-                if capable is None or capable.issuperset(task.required_capabilities):
-                    found.append(task)
-            if len(rows) < limit:
-                break
-        return found[:limit]
+                place = _place(task)
+                yield task
+            if len(rows) < chunk:
+                return
 
     def _sees(self, tx: Transaction, by: Principal, project_id: str) -> bool:
         try:
@@ -133,18 +163,24 @@ class Tasks:
             check_name(assigned_to, "assigned_to")
             if doer.agent is not None and not doer.coordinates and not doer.is_operator:
                 raise Forbidden("assigning takes the scope coordinator: leave out assigned_to", project=project.id)
+            if doer.agent is not None and doer.agent.mode is Mode.MANUAL and assigned_to == doer.name and not approved:
+                raise Forbidden(
+                    f"{doer.name} is in manual mode: it works on what a person assigns to it",
+                    code="autonomy_manual", project=project.id, agent=doer.name,
+                )  # fmt: skip
+            self._projects.check_sees(tx, project, assigned_to)
             self._acting.capable(tx, project, assigned_to, edit.required_capabilities or (), None)
         asked = {"assigned_to": assigned_to, "depends_on": list(depends_on), "status": status.value}
         payload = {"title": edit.title or "", **_as_payload(edit), **asked}
         if (proposal := self._acting.proposed(tx, doer, approved, "create_task", project, None, payload)) is not None:
             return proposal
         task = Task(
-            new("tsk"), project.id, edit.title or "", edit.description or "", status, edit.priority or Priority.P2,
+            new("tsk"), project.id, edit.title or "", edit.description or "", status, Priority.P2 if edit.priority is None else edit.priority,
             assigned_to, None, edit.required_capabilities or (),
             1 if edit.required_reviewers is None else edit.required_reviewers, (), doer.name,
             edit.parent_task_id, edit.labels or (), None, None, None, (), tx.now, tx.now, None, None, None,
         )  # fmt: skip
-        self._projects.admit(tx, project, status, assigned_to, task.id)
+        self._projects.admit(tx, project.id, status, assigned_to, task.id)
         tx.run(store.ADD_TASK, **store.columns(task))
         add_move(tx, task, "", status.value, doer.name, "created")
         for other in dict.fromkeys(depends_on):
@@ -179,25 +215,38 @@ class Tasks:
             self._check_parent(tx, project, task, edit.parent_task_id)
         changed = task._replace(updated_at=tx.now, **changes)
         store.save(tx, task, changed)
-        record(tx, "task_changed", doer.actor, changed, {"changed": sorted(changes)})
+        now = {name: value[:200] if name == "description" else value for name, value in _as_payload(edit).items()}
+        record(tx, "task_changed", doer.actor, changed, {"changed": sorted(changes), "to": now})
         return changed
 
-    def delete(self, tx: Transaction, by: Principal, project_id: str, task_id: str) -> list[str]:
+    def delete(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        task_id: str,
+        agent: str | None = None,
+        *,
+        approved: bool = False,
+    ) -> list[str] | Proposal:
         """Remove the task. What waited for it is blocked, with the reason. Returns checksums nothing names any more."""
         project, task = self._acting.to_change(tx, by, project_id, task_id)
-        self._acting.own(self._acting.doer(tx, by, None, "delete tasks"), task, "deletes")
-        successors = [store.task_of(row) for row in tx.rows(store.SUCCESSORS, task=task.id)]
+        doer = self._acting.doer(tx, by, agent, "delete tasks")
+        self._acting.own(doer, task, "deletes")
+        if (proposal := self._acting.proposed(tx, doer, approved, "delete_task", project, task, {})) is not None:
+            return proposal
+        successors = [] if task.status is Status.DONE else map(store.task_of, tx.rows(store.SUCCESSORS, task=task.id))
         waiting = {found.id: found for found in [*successors, *self._dependencies.blocked_by(tx, task)]}
         checksums = [row[1] for row in tx.rows(store.FILES, project=project.id, task=task.id, cursor="", limit=100_000)]
         tx.run(store.DELETE_FILES_OF_TASK, project=project.id, task=task.id)
         tx.run(store.DELETE_TASK, id=task.id)
-        record(tx, "task_deleted", by.actor, task, {"title": task.title})
+        record(tx, "task_deleted", doer.actor, task, {"title": task.title})
         for other in waiting.values():
             if other.status in model.WAITING or other.status is Status.BLOCKED:
                 gone = f"waited for “{task.title}” ({task.id}), which was deleted"
                 self._dependencies.block(tx, other, gone, None, None)
         if task.holder is not None:
-            self._acting.refresh_current(tx, task.holder)
+            self._projects.refresh_current(tx, task.holder)
         return [checksum for checksum in checksums if tx.row(store.CHECKSUM_USED, checksum=checksum) is None]
 
     def comment(self, tx: Transaction, by: Principal, project_id: str, task_id: str, body: str) -> str:
@@ -213,6 +262,7 @@ class Tasks:
 
     def delete_comment(self, tx: Transaction, by: Principal, project_id: str, task_id: str, comment_id: str) -> None:
         _, task = self._acting.to_change(tx, by, project_id, task_id)
+        self._acting.doer(tx, by, None, "delete comments")
         row = tx.row(store.COMMENT, id=comment_id, task=task.id)
         if row is None:
             raise NotFound(f"there is no comment {comment_id!r:.80} on this task")
@@ -250,9 +300,24 @@ class Tasks:
     def _perform_edit(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
         return self.edit(tx, by, *where(proposal), proposal.agent, _from_payload(proposal.payload), approved=True)
 
+    def _perform_delete(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        return self.delete(tx, by, *where(proposal), proposal.agent, approved=True)
+
 
 def where(proposal: Proposal) -> tuple[str, str]:
     return proposal.project or "", proposal.task or ""
+
+
+def _place(task: Task) -> tuple[int, int, str]:
+    return int(task.priority), task.created_at, task.id
+
+
+def _wanted(tags: Iterable[str]) -> frozenset[str] | None:
+    return frozenset(tag.strip().lower() for tag in tags) or None
+
+
+def _within(task: Task, capabilities: frozenset[str] | None) -> bool:
+    return capabilities is None or capabilities.issuperset(task.required_capabilities)
 
 
 def _as_payload(edit: Edit) -> dict[str, Any]:
