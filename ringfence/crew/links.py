@@ -1,14 +1,15 @@
-"""Whether a text carries a link to a host outside the ring.
+"""Whether a text carries a link to a host outside.
 
-linkify-it knows the top-level domains and where a link ends, but takes 40 ms over 64 KiB of source code, seconds over
-unclosed brackets, and sees through no disguise. So patterns of our own, linear in the text, say where a link starts; a
-strict reading of its authority says which host it names; linkify-it is asked only about the few characters there.
+linkify-it knows the top-level domains and where a link ends; but it takes 40 ms over 64 KiB of source code, seconds
+over unclosed brackets, and sees through no disguise. So patterns of our own, linear in the text, find where a link may
+start, a strict reading of the authority says which host it names, and linkify-it sees only the few characters there.
 
-    text ─ visible ────────────────────────── schemed              the host as a parser reads it
-              └─ plain (escapes, look-alikes) ─ schemed, bare, spaced   the host as a person reads it
-                    └─ decoded (base64, hex) ── all of it again, three deep
+    text ─ visible ─────────────── schemed                         the host as a URL parser reads it
+              └─ plain ─────────── schemed, bare, remote, broken   as a person reads it: unescaped, look-alikes replaced
+                    ├─ joined ──── schemed, bare, broken           with the spaces gone from "h t t p : / /"
+                    └─ decoded ─── all of this again               what base64 and hex stand for, three deep
 
-Both readings must be clean: a look-alike slash ends the host for a person, and does not for a resolver.
+Every reading must be clean: a look-alike slash ends the host for a person, and does not for a resolver.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u\{?([0-9a-f]{4,6})\}?|U([0-9a-f]{8})
 _NESTED_PERCENT = re.compile(r"%(?:25)+")
 _NESTED_ENTITY = re.compile(r"&(?:amp;|#38;|#x26;)+", re.I)
 _LONG_ENTITY = re.compile(r"&#(x?)(?:0+|[0-9a-f]{9,})(?=[0-9a-f;])", re.I)
-_DEFANGED = re.compile(r"[\[({<]\s{0,4}(dot|[.:/]{1,3})\s{0,4}[\])}>]\s{0,4}", re.I)
+_DEFANGED = re.compile(r"[\[({<]\s{0,4}(dot|[.:/]{1,3})\s{0,4}[\])}>]", re.I)
+_DEFANGED_SPACED = re.compile(rf"\s{{0,4}}{_DEFANGED.pattern}\s{{0,4}}", re.I)
 
 # Patterns begin with a rare character, and only then look back: that is what makes them fast.
 _UNTIL = r"""[^\s/\\?#"'<>`]"""
@@ -91,13 +93,14 @@ _AUTHORITY = rf"""(?P<authority>{_UNTIL}{{0,300}}(?:["'<>`]{_UNTIL}{{0,100}}@{_U
 _AFTER = r"""(?P<after>\s{1,8}[.@][\w.-]+|["'<>`\t\r][\w-]*\.[\w.-]++(?!\())?"""
 _SLASHED = re.compile(rf"(?P<slashes>[/\\]{{2,}}){_AUTHORITY}{_AFTER}")
 _SLASHLESS = re.compile(rf":(?<=[ps]:)[/\\]?(?![/\\]){_AUTHORITY}{_AFTER}", re.I)
+_TOP = r"(?:com|org|net|edu|gov|mil|biz)"
 _BROKEN = re.compile(
-    r":\s*+[/\\][\s/\\@]*+"
-    r"(?P<host>[a-z0-9_-]{1,63}(?:\s{0,4}[.@]\s{0,4}[a-z0-9_-]{1,63}){1,12}|[0-9]{8,10}|0x[0-9a-f]{7,8}|\[[0-9a-f:.]+\])"
-    r"|(?:\s\.\s{0,4}|\.\s{1,4})(?P<top>com|org|net|edu|gov|mil|biz)\b",
+    r":\s*+[/\\][\s/\\@]*+(?P<host>[a-z0-9_-]{1,63}(?:\s{0,4}[.@]\s{0,4}[a-z0-9_-]{1,63}){1,12}"
+    r"|[0-9]{8,10}|0x[0-9a-f]{7,8}|\[[0-9a-f:.]+\])"
+    rf"|(?:\s\.\s{{0,4}}|\.\s{{1,4}}){_TOP}[/:?#]\w|\s\.\s{{1,4}}{_TOP}\b|www\.[a-z0-9-]{{1,63}}\s{{0,4}}\.\s{{0,4}}{_TOP}\b",
     re.I,
 )
-_WWW, _GOES_TO = re.compile(r"www\.[\w-]+$", re.I), re.compile(r"[/:?#]\w")
+_SENTENCE = re.compile(r"\w[.@]\s")
 _SCHEME = re.compile(r"[^\W\d_][\w+.-]{0,30}$")
 # Browsers take any number of slashes after these.
 _BROWSED = re.compile(r"(?:https?|hxxps?|ftp|wss?)\s*$", re.I)
@@ -119,13 +122,14 @@ _NETWORK = re.compile(r"/(?:3[0-2]|[12]?[0-9])(?![\w/?#-]).*")
 _PORT = re.compile(r":([0-9]+)")
 _QUERY = re.compile(r"\?\w+=")
 _MAILED = re.compile(r"@(?<=[\w.+-]@)(?P<host>[\w.-]{1,253})(?P<path>:(?=[\w~./]))?")
-_USER = re.compile(r"[\w.+-]+$")
+_USER = re.compile(r"[a-z0-9.+-]+$", re.I)
 _BARE_IPV6 = re.compile(r"\[(?<![a-z0-9\])]\[)(?P<address>[0-9a-f:.]{8,45})\](?=:\d|/)", re.I)
 _LETTERED = re.compile(r"(?<!\S)\S(?:\s{1,4}+\S(?!\S)){3,}+")
 _SPLIT = re.compile(r"h\s*+t\s*+t\s*+p\s*+(?:s\s*+)?:|[/\\]\s++(?=[/\\])", re.I)
 
-_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
-_NOT_ALNUM = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalnum())
+# Base64 in both alphabets, and with "+", "/", "-" and "_" as mere glue between the pieces.
+_TO_STANDARD, _GLUE = bytes.maketrans(b"-_", b"+/"), b"+/-_"
+_NOT_BASE64 = bytes(byte for byte in range(256) if byte > 127 or not (chr(byte).isalnum() or byte in _GLUE))
 _READABLE = re.compile(rb"[\t\n\r -~]{10,}")
 _READABLE_IDN = re.compile(rb"://[\x80-\xff][^\0- ]+")
 _HEX = re.compile(rb"[0-9a-fA-F]{20,}")
@@ -166,7 +170,7 @@ def _external(text: str, policy: LinkPolicy, depth: int) -> str | None:
     readings = [reading(plain, policy) for reading in (_schemed, _bare, _remote, _broken)]
     if plain != visible:
         readings.append(_schemed(_SPLIT.sub(_joined, visible), policy))
-    joined = _SPLIT.sub(_joined, _LETTERED.sub(_joined, plain))
+    joined = _LETTERED.sub(_joined, _SPLIT.sub(_joined, plain))
     if joined != plain:
         readings += [reading(joined, policy) for reading in (_schemed, _bare, _broken)]
     if "\u202e" in text:
@@ -195,12 +199,7 @@ def _plain(text: str) -> str:
         text = text.translate(_LOOKALIKES)
     text = _INVISIBLE.sub("", text)
     if _DEFANGED.search(text):
-        text = re.sub(
-            rf"\s{{0,4}}{_DEFANGED.pattern}",
-            lambda m: "." if len(m[1]) == 3 and m[1][0] in "dD" else m[1],
-            text,
-            flags=re.I,
-        )
+        text = _DEFANGED_SPACED.sub(lambda match: "." if "o" in match[1].lower() else match[1], text)
     return text
 
 
@@ -219,7 +218,6 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 def _schemed(text: str, policy: LinkPolicy) -> Iterator[tuple[int, str]]:
     """Links with "//" or a scheme. After a scheme any host counts; after "//" alone only what looks like one."""
-    judged = set()
     for match in _SLASHED.finditer(text):
         authority, after, start = match["authority"], match["after"] or "", match.start()
         colon = start > 0 and text[start - 1] == ":"
@@ -232,10 +230,8 @@ def _schemed(text: str, policy: LinkPolicy) -> Iterator[tuple[int, str]]:
             continue
         strict = browsed or (scheme is not None and len(scheme[0]) > 1 and slashes == "//")
         code = not strict and (_is_word(text[start - 1 : start]) or _CALLED.match(text, match.end()) is not None)
-        judgement = (authority, after, strict, code)
-        if judgement not in judged and _leaves(authority, after, policy, strict=strict, code=code):
+        if _leaves(authority, after, policy, strict=strict, code=code):
             yield _written(text, scheme.start() if scheme else start)
-        judged.add(judgement)
     for match in _SLASHLESS.finditer(text):
         scheme = _BROWSED.search(text, max(0, match.start() - 5), match.start())
         word = scheme is not None and not _is_word(text[max(0, scheme.start() - 1) : scheme.start()])
@@ -269,20 +265,14 @@ def _leaves(authority: str, after: str, policy: LinkPolicy, *, strict: bool, cod
 
 def _bare(text: str, policy: LinkPolicy) -> Iterator[tuple[int, str]]:
     """Names and addresses that nothing marks as a link: "evil.com/path", "8.8.8.8:53"."""
-    judged = set()
     for pattern in (_BARE_ASCII,) if text.isascii() else (_BARE_ASCII, _BARE):
         for match in pattern.finditer(text):
-            host, start = match["host"], match.start()
-            last = host[host.rfind(".") + 1 :].rstrip("_-").lower()
-            before = text[start - 2 : start] if start > 1 else text[:start]
+            host, start = match["host"].strip("-_"), match.start()
+            last = host[host.rfind(".") + 1 :].lower()
             if last not in _TLDS and not last[:1].isdigit():
                 continue
-            occurrence = (before, match[0], _CALLED.match(text, match.end()) is not None)
-            if occurrence in judged:
-                continue
-            judged.add(occurrence)
-            host = host.strip("-_")
-            if _stands_for_host(host, match["tail"], before, occurrence[2]) and not policy.allows(host):
+            before, called = text[max(0, start - 2) : start], _CALLED.match(text, match.end()) is not None
+            if _stands_for_host(host, match["tail"], before, called) and not policy.allows(host):
                 yield _written(text, start)
 
 
@@ -314,7 +304,8 @@ def _remote(text: str, policy: LinkPolicy) -> Iterator[tuple[int, str]]:
         git = text[max(0, match.start() - 3) : match.start()].lower() == "git"
         if (git or (match["path"] and _kind(match["host"]))) and not policy.allows(match["host"].rstrip(".-_")):
             user = _USER.search(text, max(0, match.start() - 64), match.start())
-            yield _written(text, user.start() if user else match.start())
+            if match["path"] or (user and user[0].strip(".").lower() == "git"):
+                yield _written(text, user.start() if user else match.start())
     for match in _BARE_IPV6.finditer(text):
         host = f"[{match['address']}]"
         if _canonical(host) and not policy.allows(host):
@@ -324,23 +315,18 @@ def _remote(text: str, policy: LinkPolicy) -> Iterator[tuple[int, str]]:
 def _broken(text: str, policy: LinkPolicy) -> Iterator[tuple[int, str]]:
     """Links with spaces about their punctuation: "http: //evil . com"."""
     for match in _BROKEN.finditer(text):
-        if match["top"]:
-            before = text[max(0, match.start() - 70) : match.start()]
-            if (
-                match[0][0].isspace() == match[0][-4].isspace()
-                or _GOES_TO.match(text, match.end())
-                or _WWW.search(before)
-            ):
-                yield match.start(), match[0].strip()
+        if match["host"] is None:
+            yield match.start(), match[0].strip()
             continue
         scheme = _BROWSED.search(text, max(0, match.start() - 12), match.start())
         host = "".join(match["host"].split()).rpartition("@")[2]
         link = text[scheme.start() : match.end()] if scheme else ""
-        looks = ("host", "name", "address", *(() if " " in match["host"] else ("member", "file")))
+        looks = ("host", "name", "address", *(() if _SENTENCE.search(match["host"]) else ("member", "file")))
         if len(link.split()) > 1 and _kind(host) in looks and not policy.allows(host):
             yield match.start(), link
 
 
+@lru_cache(maxsize=1024)
 def _kind(host: str) -> _Kind | None:
     """What a name is by its looks, when no scheme says that it is a host."""
     if host.startswith("["):
@@ -408,12 +394,11 @@ def _decoded(text: str) -> Iterator[str]:
     dense = raw.replace(b"0x", b"").replace(b"\\x", b"").translate(None, b" \t\r\n:,;-'\"+")
     for run in _HEX.findall(dense):
         for offset in (0, 1):
-            yield _readable(bytes.fromhex(run[offset : len(run) - (len(run) - offset) % 2].decode()))
-    for kept in (b"+/-_", b""):  # these may as well be the glue between the pieces
-        flat = raw.translate(_TO_STANDARD, bytes(byte for byte in _NOT_ALNUM if byte not in kept))
-        for offset in range(4):
-            piece = flat[offset:]
-            yield _readable(binascii.a2b_base64(piece + b"A" * (-len(piece) % 4)))
+            yield _readable(binascii.unhexlify(run[offset : len(run) - (len(run) - offset) % 2]))
+    for others in (_NOT_BASE64, _NOT_BASE64 + _GLUE):
+        flat = raw.translate(_TO_STANDARD, others)
+        for offset in range(4 if len(flat) > 12 else 0):
+            yield _readable(binascii.a2b_base64(flat[offset:] + b"A" * (-(len(flat) - offset) % 4)))
 
 
 def _readable(octets: bytes) -> str:
