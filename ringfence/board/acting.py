@@ -51,6 +51,7 @@ class Going:
 
 NOBODY = Principal(TokenKind.API, "system")
 THE_BOARD = Doer(NOBODY, SYSTEM, "system", None)
+HUMAN = "human"  # what the hub's clients call the person who asks
 
 
 class Acting:
@@ -77,14 +78,14 @@ class Acting:
         return project, store.task_of(row)
 
     def doer(self, tx: Transaction, by: Principal, agent: str | None, doing: str | None) -> Doer:
-        """Who acts here. An agent, or a person acting for a registered one, must be free to work."""
-        name = agent or by.name
+        """Who acts here. An agent, registered or not, must be free to work, also when a person acts for it."""
+        name = agent if agent and not (agent == HUMAN and by.is_person) else by.name
         actor = by.acting_for(name)
         if not by.is_agent and name == by.name:
             return Doer(by, actor, name, None)
         check_name(name, "agent")
         standing = self._crew.may_work(tx, name, doing) if doing is not None else self._crew.standing(tx, name)
-        return Doer(by, actor, name, standing if by.is_agent or standing.registered else None)
+        return Doer(by, actor, name, standing)
 
     def proposed(
         self,
@@ -141,10 +142,6 @@ class Acting:
         if row is None or row[1] != project.id:
             raise Invalid(f"{field}: there is no task {task_id!r:.80} in this project", code="unknown_task")
         return store.task_of(row)
-
-    def refresh_current(self, tx: Transaction, agent: str) -> None:
-        row = tx.row(store.HOLDS_WORK, agent=agent)
-        self._crew.set_current_task(tx, agent, row[0] if row else None)
 
     def own(self, doer: Doer, task: Task, doing: str) -> None:
         """An agent changes what it wrote, while nobody else has it."""

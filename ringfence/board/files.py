@@ -1,6 +1,7 @@
 """Files of projects and attachments of tasks: rows that name blobs, and blobs kept once, by their checksum.
 
-A blob is on the disk before the row that names it is committed; a blob that no row names is swept.
+A blob is on the disk before the row that names it is committed; a blob that no row names is swept, once it is older
+than any upload can be.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from ringfence.board import store
 from ringfence.board.acting import Acting
 from ringfence.kernel.auth.model import Principal, Role
 from ringfence.kernel.database import Transaction
-from ringfence.kernel.errors import Forbidden, NotFound, StorageFull
+from ringfence.kernel.errors import Forbidden, NotFound, StorageFull, Unavailable
 from ringfence.kernel.ids import new
 
 SETTLED_AFTER = 60.0  # seconds
@@ -41,10 +42,9 @@ class Blobs:
         """Keep the content, durably; its checksum."""
         checksum = hashlib.sha256(content).hexdigest()
         path = self._path(checksum)
-        if path.exists():
-            with contextlib.suppress(FileNotFoundError):
-                os.utime(path)  # so that the sweep leaves it to us
-                return checksum
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path)  # so that who removes blobs leaves it to us
+            return checksum
         temporary = path.parent / f".{new('tmp')}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -68,6 +68,8 @@ class Blobs:
             content = self._path(checksum).read_bytes()
         except FileNotFoundError:
             raise NotFound("File not found: its content is gone from the data folder", code="content_missing") from None
+        except OSError as error:
+            raise Unavailable(f"the file's content cannot be read ({error.strerror}): look at the disk") from None
         if hashlib.sha256(content).hexdigest() != checksum:
             raise NotFound(
                 "Checksum mismatch: the stored content was damaged; upload it again", code="checksum_mismatch"
@@ -77,23 +79,36 @@ class Blobs:
     def remove(self, checksums: Iterable[str]) -> None:
         """Remove blobs that nothing names any more; a new one may be on its way to a row: the sweep sees to it."""
         for checksum in checksums:
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - self._path(checksum).stat().st_mtime > SETTLED_AFTER:
-                    self._path(checksum).unlink()
+            self._discard(self._path(checksum), SETTLED_AFTER)
 
     def sweep(self, tx: Transaction) -> int:
         """Remove blobs that no row names."""
         removed = 0
         for path in self._folder.glob("??/*"):
             with contextlib.suppress(FileNotFoundError):
-                old = time.time() - path.stat().st_mtime > SWEPT_AFTER
-                if old and tx.row(store.CHECKSUM_USED, checksum=path.name) is None:
-                    path.unlink()
-                    removed += 1
+                if _untouched(path, SWEPT_AFTER) and tx.row(store.CHECKSUM_USED, checksum=path.name) is None:
+                    removed += self._discard(path, SWEPT_AFTER)
         return removed
+
+    def _discard(self, path: Path, after: float) -> bool:
+        """Remove a blob that was left alone for so long. It is looked at again out of the way, where no upload of the
+        same content can still find it and believe it kept."""
+        aside = path.parent / f".{new('old')}"
+        with contextlib.suppress(FileNotFoundError):
+            if _untouched(path, after):
+                path.rename(aside)
+                if _untouched(aside, after):
+                    aside.unlink()
+                    return True
+                aside.rename(path)
+        return False
 
     def _path(self, checksum: str) -> Path:
         return self._folder / checksum[:2] / checksum
+
+
+def _untouched(path: Path, seconds: float) -> bool:
+    return time.time() - path.stat().st_mtime > seconds
 
 
 class Files:
@@ -114,24 +129,28 @@ class Files:
         by: Principal,
         project_id: str,
         task_id: str,
-        uploader: str,
+        uploader: str | None,
         filename: str,
         checksum: str,
         size: int,
     ) -> File:
-        actor = by.acting_for(uploader)
         project = self._projects.find(tx, by, project_id)
+        if task_id:
+            self._acting.to_change(tx, by, project_id, task_id)
+        doer = self._acting.doer(tx, by, uploader, "upload files")
         known = self._find(tx, project.id, task_id, filename)
         if known is not None:
             tx.run(store.DELETE_FILE, project=project.id, task=task_id, filename=filename)
-        file = File(filename, checksum, size, uploader, tx.now)
+        file = File(filename, checksum, size, doer.name, tx.now)
         tx.run(
             store.ADD_FILE,
             project_id=project.id, task_id=task_id, filename=filename, checksum=checksum, size=size,
-            uploader=uploader, updated_at=tx.now,
+            uploader=doer.name, updated_at=tx.now,
         )  # fmt: skip
-        told = {"project": project.id, "filename": filename, "uploader": uploader, "size": size, "checksum": checksum}
-        tx.record("file_uploaded", actor, told | _on_task(task_id), project=project.id, subject=task_id or filename)
+        told = {"project": project.id, "filename": filename, "uploader": doer.name, "size": size, "checksum": checksum}
+        tx.record(
+            "file_uploaded", doer.actor, told | _on_task(task_id), project=project.id, subject=task_id or filename
+        )
         return file
 
     def get(self, tx: Transaction, by: Principal, project_id: str, task_id: str, filename: str) -> File:
@@ -154,11 +173,12 @@ class Files:
         file = self._find(tx, project.id, task_id, filename)
         if file is None:
             raise NotFound(f"File not found: {filename!r:.120}")
+        doer = self._acting.doer(tx, by, None, "delete files")
         if not by.may(Role.OPERATOR) and file.uploader != by.name:
             raise Forbidden(f"{filename!r} was uploaded by {file.uploader}: only they or an operator delete it")
         tx.run(store.DELETE_FILE, project=project.id, task=task_id, filename=filename)
         told = {"project": project.id, "filename": filename} | _on_task(task_id)
-        tx.record("file_deleted", by.actor, told, project=project.id, subject=task_id or filename)
+        tx.record("file_deleted", doer.actor, told, project=project.id, subject=task_id or filename)
         return file
 
     def _find(self, tx: Transaction, project_id: str, task_id: str, filename: str) -> File | None:

@@ -34,6 +34,7 @@ class Flow:
         proposals.performers["claim"] = self._perform_claim
         proposals.performers["transition"] = self._perform_move
         proposals.performers["assign"] = self._perform_assign
+        proposals.performers["unassign"] = self._perform_unassign
         proposals.performers["review"] = self._perform_review
 
     def claim(
@@ -52,11 +53,7 @@ class Flow:
         if task.held and task.claimed_by == doer.name:
             return task
         self._claimable(tx, project, task, doer)
-        if doer.agent is not None and doer.agent.mode is Mode.MANUAL and not approved and task.assigned_to != doer.name:
-            raise Forbidden(
-                f"{doer.name} is in manual mode: it works on what a person assigns to it, and claims nothing itself",
-                code="autonomy_manual", project=project.id, agent=doer.name, subject=task.id,
-            )  # fmt: skip
+        self._check_mode(project, task, doer, approved)
         if (proposal := self._acting.proposed(tx, doer, approved, "claim", project, task, {})) is not None:
             return proposal
         return self._take(tx, doer, task)
@@ -65,9 +62,8 @@ class Flow:
         self, tx: Transaction, by: Principal, project_id: str, agent: str | None, tags: Iterable[str]
     ) -> Task | Proposal | None:
         """Claim the most urgent task that can be claimed; None when there is none."""
-        name = agent or by.name
-        found = self._tasks.ready(tx, by, project_id, name, tags, 1)
-        return self.claim(tx, by, project_id, found[0].id, agent) if found else None
+        found = self._tasks.claimable(tx, by, project_id, agent or by.name, tags)
+        return None if found is None else self.claim(tx, by, project_id, found.id, agent)
 
     def _claimable(self, tx: Transaction, project: Project, task: Task, doer: Doer) -> None:
         where: dict[str, Any] = {"project": project.id, "agent": doer.name, "subject": task.id}
@@ -86,9 +82,18 @@ class Flow:
                 f"Task is assigned to {task.assigned_to}: choose another from the ready queue",
                 code="assigned_to_another", assigned_to=task.assigned_to, **where,
             )  # fmt: skip
+        if doer.agent is not None:
+            self._projects.check_sees(tx, project, doer.name)
         self._acting.capable(tx, project, doer.name, task.required_capabilities, task.id, doer.agent)
         self._acting.not_waiting(tx, task)
-        self._projects.admit(tx, project, Status.IN_PROGRESS, doer.name, task.id)
+        self._projects.admit(tx, project.id, Status.IN_PROGRESS, doer.name, task.id)
+
+    def _check_mode(self, project: Project, task: Task, doer: Doer, approved: bool) -> None:
+        if doer.agent is not None and doer.agent.mode is Mode.MANUAL and not approved and task.assigned_to != doer.name:
+            raise Forbidden(
+                f"{doer.name} is in manual mode: it works on what a person assigns to it, and claims nothing itself",
+                code="autonomy_manual", project=project.id, agent=doer.name, subject=task.id,
+            )  # fmt: skip
 
     def _take(self, tx: Transaction, doer: Doer, task: Task) -> Task:
         taken = task._replace(claimed_by=doer.name, assigned_to=doer.name, updated_at=tx.now)
@@ -104,14 +109,18 @@ class Flow:
         _, task = self._acting.to_change(tx, by, project_id, task_id)
         doer = self._acting.doer(tx, by, agent, None)
         self._acting.must_hold(doer, task)
-        if task.status not in (Status.READY, Status.IN_PROGRESS):
+        if not task.held and task.status is not Status.IN_PROGRESS:
             raise RuleBroken(
-                f"only a claimed task, or one in progress, can be given back; this is {task.status}", subject=task.id
-            )
+                f"only a claimed task, or one in progress, can be given back; this is {task.status}"
+                + ("" if task.claimed_by else ", and nobody claimed it"),
+                code="not_held", project=task.project_id, agent=doer.name, subject=task.id,
+            )  # fmt: skip
         return self._give_back(tx, doer.actor, task, "given back")
 
     def release_all(self, tx: Transaction, by: Actor, agent: str, reason: str) -> int:
         """Return what the agent claimed or works on to the queue."""
+        for project in sorted({row[1] for row in tx.rows(store.WORKED_ON_BY, agent=agent)}):
+            tx.row(store.LOCKED_PROJECT, id=project)
         held = [store.task_of(row) for row in tx.rows(store.WORKED_ON_BY, agent=agent)]
         for task in held:
             self._give_back(tx, by, task, reason)
@@ -128,8 +137,8 @@ class Flow:
         store.save(tx, task, returned)
         record(tx, "task_released", by, task, {"agent": holder, "title": task.title, "reason": reason}, agent=holder)
         if holder is not None:
-            self._acting.refresh_current(tx, holder)
-        return returned
+            self._projects.refresh_current(tx, holder)
+        return self._dependencies.settle(tx, returned)
 
     def move(
         self,
@@ -144,8 +153,9 @@ class Flow:
     ) -> Task | Proposal:
         project, task = self._acting.to_change(tx, by, project_id, task_id)
         doer = self._acting.doer(tx, by, agent, "move tasks")
+        self._acting.no_links(by, going.note, going.blocked_reason)
         steps = model.path_of(task, going.to)
-        takes = self._check_mover(tx, project, task, doer, going.to)
+        takes = self._check_mover(tx, project, task, doer, going.to, approved)
         self._check_arrival(tx, project, task, doer, going, steps)
         payload = {
             "status": going.to.value,
@@ -162,31 +172,33 @@ class Flow:
     def _go(self, tx: Transaction, doer: Doer, before: Task, going: Going, steps: tuple[Status, ...]) -> Task:
         holder, task = before.holder, before
         if going.to is Status.DONE and self._signs(task, doer):
-            task = task._replace(reviewers=(*task.reviewers, doer.name))
+            task = self._signed(tx, doer, task, doer.name)
         for to in steps:
             task = step(tx, doer, task, to, going.note, going)
+        if before.status is Status.BLOCKED:
+            task = self._dependencies.kept(tx, doer.actor, task)
         store.save(tx, before, task)
         if before.status is Status.BLOCKED:
             self._dependencies.unblock_successors(tx, task)
+        else:
+            task = self._dependencies.settle(tx, task)
         if task.status is Status.DONE:
             self._completed(tx, task)
         if task.status is Status.BLOCKED:
             self._dependencies.block_successors(tx, task)
         if holder is not None:
-            self._acting.refresh_current(tx, holder)
+            self._projects.refresh_current(tx, holder)
         return task
 
-    def _check_mover(self, tx: Transaction, project: Project, task: Task, doer: Doer, to: Status) -> bool:
+    def _check_mover(
+        self, tx: Transaction, project: Project, task: Task, doer: Doer, to: Status, approved: bool
+    ) -> bool:
         """Refuse who may not move this task; True when moving it means taking it first."""
         if doer.agent is None:
             return False
         if to is Status.IN_PROGRESS and task.status is Status.READY and task.claimed_by is None:
             self._claimable(tx, project, task, doer)
-            if doer.agent.mode is Mode.MANUAL and task.assigned_to != doer.name and not doer.is_operator:
-                raise Forbidden(
-                    f"{doer.name} is in manual mode: it works on what a person assigns to it",
-                    code="autonomy_manual", project=project.id, agent=doer.name, subject=task.id,
-                )  # fmt: skip
+            self._check_mode(project, task, doer, approved)
             return True
         if doer.is_operator:
             return False
@@ -203,31 +215,39 @@ class Flow:
     def _check_arrival(
         self, tx: Transaction, project: Project, task: Task, doer: Doer, going: Going, steps: tuple[Status, ...]
     ) -> None:
+        worker = task.holder or (doer.name if doer.agent is not None else None)
         if Status.IN_PROGRESS in steps:
             self._acting.not_waiting(tx, task)
-            if doer.agent is not None:
-                self._acting.capable(tx, project, doer.name, task.required_capabilities, task.id, doer.agent)
+            if worker is not None:
+                self._acting.capable(tx, project, worker, task.required_capabilities, task.id)
         if going.to is Status.DONE:
             self._check_reviewed(task, doer)
         if going.to is Status.BLOCKED and going.blocked_by:
             if going.blocked_by == task.id:
                 raise Invalid("a task cannot block itself: blocked_by names another task")
-            self._acting.same_project(tx, project, going.blocked_by, "blocked_by")
-        self._projects.admit(tx, project, going.to, task.holder or (doer.name if doer.agent else None), task.id)
+            if self._acting.same_project(tx, project, going.blocked_by, "blocked_by").status is Status.DONE:
+                raise Invalid(f"blocked_by: task {going.blocked_by} is done, and would never unblock this one")
+        self._projects.admit(tx, project.id, going.to, worker, task.id)
 
     def _signs(self, task: Task, doer: Doer) -> bool:
         """A person who moves a task to done has reviewed it."""
         return doer.agent is None and doer.name not in (*task.reviewers, task.assigned_to)
 
+    def _signed(self, tx: Transaction, doer: Doer, task: Task, reviewer: str) -> Task:
+        record(tx, "task_reviewer_added", doer.actor, task, {"reviewer": reviewer}, agent=task.holder)
+        return task._replace(reviewers=(*task.reviewers, reviewer), updated_at=tx.now)
+
     def _check_reviewed(self, task: Task, doer: Doer) -> None:
-        have = len(task.reviewers) + (1 if self._signs(task, doer) else 0)
+        """Enough have signed, not counting who works on it: they may have signed before they took it."""
+        signed = [name for name in task.reviewers if name not in (task.assigned_to, task.claimed_by)]
+        have = len(signed) + (1 if self._signs(task, doer) else 0)
         if have < task.required_reviewers:
             missing = task.required_reviewers - have
             raise RuleBroken(
                 f"{task.required_reviewers} reviewers required, {have} signed: {missing} more must review it first "
                 f"(POST …/tasks/{task.id}/reviewers/NAME)",
                 code="review_missing", project=task.project_id, agent=task.holder, subject=task.id,
-                required_reviewers=task.required_reviewers, reviewers=list(task.reviewers),
+                required_reviewers=task.required_reviewers, reviewers=signed,
             )  # fmt: skip
 
     def _completed(self, tx: Transaction, task: Task) -> None:
@@ -254,18 +274,22 @@ class Flow:
     ) -> Task | Proposal:
         project, task = self._acting.to_change(tx, by, project_id, task_id)
         check_name(agent, "agent")
-        doer = self._acting.doer(tx, by, None if assigned_by in (None, "human") else assigned_by, "assign tasks")
+        doer = self._acting.doer(tx, by, assigned_by, "assign tasks")
         if not doer.is_operator and not doer.coordinates:
             raise Forbidden(
                 "assigning takes an operator, or the scope coordinator: claim the task instead", subject=task.id
             )
         if task.status is Status.DONE:
             raise RuleBroken("a done task cannot be assigned: move it to backlog first", code="done", subject=task.id)
+        if agent == doer.name:
+            self._check_mode(project, task, doer, approved)
+        self._projects.check_sees(tx, project, agent)
         self._acting.capable(tx, project, agent, task.required_capabilities, task.id)
-        self._projects.admit(tx, project, Status.IN_PROGRESS, agent, task.id)
-        if (
-            proposal := self._acting.proposed(tx, doer, approved, "assign", project, task, {"agent": agent})
-        ) is not None:
+        self._projects.admit(tx, project.id, Status.IN_PROGRESS, agent, task.id)
+        if task.status is not Status.READY:
+            self._projects.admit(tx, project.id, Status.READY, agent, task.id)
+        proposal = self._acting.proposed(tx, doer, approved, "assign", project, task, {"agent": agent})
+        if proposal is not None:
             return proposal
         ready = task
         if task.status is not Status.READY:
@@ -278,15 +302,26 @@ class Flow:
         if task.status is Status.BLOCKED:
             self._dependencies.unblock_successors(tx, assigned)
         if task.holder is not None and task.holder != agent:
-            self._acting.refresh_current(tx, task.holder)
+            self._projects.refresh_current(tx, task.holder)
         return assigned
 
-    def unassign(self, tx: Transaction, by: Principal, project_id: str, task_id: str) -> Task:
+    def unassign(
+        self,
+        tx: Transaction,
+        by: Principal,
+        project_id: str,
+        task_id: str,
+        agent: str | None = None,
+        *,
+        approved: bool = False,
+    ) -> Task | Proposal:
         """Back to the backlog, and nobody's."""
-        _, task = self._acting.to_change(tx, by, project_id, task_id)
-        doer = self._acting.doer(tx, by, None, None)
+        project, task = self._acting.to_change(tx, by, project_id, task_id)
+        doer = self._acting.doer(tx, by, agent, "unassign tasks")
         if not doer.is_operator and not doer.coordinates:
             self._acting.must_hold(doer, task)
+        if (proposal := self._acting.proposed(tx, doer, approved, "unassign", project, task, {})) is not None:
+            return proposal
         back = task
         if task.status is not Status.BACKLOG:
             back = step(tx, doer, task, Status.BACKLOG, "unassigned")
@@ -296,8 +331,10 @@ class Flow:
         record(tx, "task_unassigned", doer.actor, back, told, agent=task.holder)
         if task.status is Status.BLOCKED:
             self._dependencies.unblock_successors(tx, back)
+        else:
+            back = self._dependencies.settle(tx, back)
         if task.holder is not None:
-            self._acting.refresh_current(tx, task.holder)
+            self._projects.refresh_current(tx, task.holder)
         return back
 
     def review(
@@ -306,7 +343,7 @@ class Flow:
         """Record that `reviewer` reviewed the task: an agent for itself, an operator for anybody but its worker."""
         project, task = self._acting.to_change(tx, by, project_id, task_id)
         check_name(reviewer, "reviewer")
-        doer = self._acting.doer(tx, by, reviewer if by.is_agent else None, "review tasks")
+        doer = self._acting.doer(tx, by, reviewer if by.is_agent or approved else None, "review tasks")
         if reviewer in (task.assigned_to, task.claimed_by):
             raise RuleBroken(
                 f"{reviewer} works on this task, and cannot review it too", code="own_work", subject=task.id
@@ -316,20 +353,18 @@ class Flow:
         proposal = self._acting.proposed(tx, doer, approved, "review", project, task, {"reviewer": reviewer})
         if proposal is not None:
             return proposal
-        reviewed = task._replace(reviewers=(*task.reviewers, reviewer), updated_at=tx.now)
+        reviewed = self._signed(tx, doer, task, reviewer)
         store.save(tx, task, reviewed)
-        record(tx, "task_reviewer_added", doer.actor, task, {"reviewer": reviewer}, agent=task.holder)
         return reviewed
 
     def withdraw_review(self, tx: Transaction, by: Principal, project_id: str, task_id: str, reviewer: str) -> Task:
         _, task = self._acting.to_change(tx, by, project_id, task_id)
-        if by.is_agent:
-            by.acting_for(reviewer)
+        doer = self._acting.doer(tx, by, reviewer if by.is_agent else None, "review tasks")
         if reviewer not in task.reviewers:
             raise NotFound(f"{reviewer!r:.80} is no reviewer of this task")
         changed = task._replace(reviewers=tuple(name for name in task.reviewers if name != reviewer), updated_at=tx.now)
         store.save(tx, task, changed)
-        record(tx, "task_reviewer_removed", by.actor, task, {"reviewer": reviewer}, agent=task.holder)
+        record(tx, "task_reviewer_removed", doer.actor, task, {"reviewer": reviewer}, agent=task.holder)
         return changed
 
     def _perform_claim(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
@@ -341,7 +376,10 @@ class Flow:
         return self.move(tx, by, *where(proposal), proposal.agent, going, approved=True)
 
     def _perform_assign(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
-        return self.assign(tx, by, *where(proposal), proposal.payload["agent"], None, approved=True)
+        return self.assign(tx, by, *where(proposal), proposal.payload["agent"], proposal.agent, approved=True)
+
+    def _perform_unassign(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
+        return self.unassign(tx, by, *where(proposal), proposal.agent, approved=True)
 
     def _perform_review(self, tx: Transaction, by: Principal, proposal: Proposal) -> object:
         return self.review(tx, by, *where(proposal), proposal.payload["reviewer"], approved=True)

@@ -25,9 +25,11 @@ def step(tx: Transaction, doer: Doer, task: Task, to: Status, note: str, going: 
         "new_status": to.value,
         "by": doer.name,
         "note": note,
+        "assigned_to": moved.assigned_to,
+        "claimed_by": moved.claimed_by,
     }
-    if moved.blocked_reason is not None:
-        told["blocked_reason"] = moved.blocked_reason
+    if to is Status.BLOCKED:
+        told |= {"blocked_reason": moved.blocked_reason, "blocked_by": moved.blocked_by}
     record(tx, "task_transition", doer.actor, moved, told, agent=task.holder)
     return moved
 

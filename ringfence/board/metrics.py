@@ -1,5 +1,6 @@
 """How a project is doing: cycle times, throughput, rework, and how its columns filled over time."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -40,10 +41,10 @@ def summary(tx: Transaction, project_id: str, since: int) -> Summary:
 
 
 def quantile(sorted_values: list[float], share: float) -> float | None:
-    """The value that `share` of them do not exceed."""
+    """The least value that at least `share` of them do not exceed."""
     if not sorted_values:
         return None
-    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
+    return sorted_values[max(0, math.ceil(share * len(sorted_values) - 1e-9) - 1)]
 
 
 def per_agent(tx: Transaction, project_id: str, since: int) -> list[dict[str, object]]:

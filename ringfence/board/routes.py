@@ -187,9 +187,6 @@ def task_routes(board: Board) -> Api:
     api = Api("tasks")
     projects, blobs = board.projects, board.blobs
 
-    def answered(tx: Transaction, found: Task | Proposal) -> object:
-        return proposed(found) if isinstance(found, Proposal) else _view(tx, board, found)
-
     @api.route(
         "POST", *both(f"{P}/tasks"), access=Access.ACT, body=views.NewTask,
         answers=views.TaskView, status=201, also={202: Proposed},
@@ -204,7 +201,7 @@ def task_routes(board: Board) -> Api:
                 tx, call.principal, call["project_id"], body.created_by or None, edit,
                 assigned_to=body.assigned_to or None, depends_on=body.depends_on, status=model.status(body.status),
             )  # fmt: skip
-            return answered(tx, made)
+            return _answered(tx, board, made)
 
         return await call.commit(use_case)
 
@@ -295,18 +292,18 @@ def task_routes(board: Board) -> Api:
             if body.status is not None:
                 going = Going(model.status(body.status), body.note, body.blocked_reason, body.blocked_by)
                 found = board.flow.move(tx, call.principal, *ids, agent, going)
-            return answered(tx, found)
+            return _answered(tx, board, found)
 
         return await call.commit(use_case)
 
-    @api.route("DELETE", *both(T), access=Access.ACT, answers=views.Ok)
-    async def delete(call: Call[Fields, Fields]) -> views.Ok:
+    @api.route("DELETE", *both(T), access=Access.ACT, answers=views.Ok, also={202: Proposed})
+    async def delete(call: Call[Fields, Fields]) -> Answer:
         """Delete a task; what waited for it is blocked, with the reason."""
-        unused = await call.write(
-            lambda tx: board.tasks.delete(tx, call.principal, call["project_id"], call["task_id"])
-        )
-        await asyncio.to_thread(blobs.remove, unused)
-        return {"status": "ok"}
+        found = await call.write(lambda tx: board.tasks.delete(tx, call.principal, call["project_id"], call["task_id"]))
+        if isinstance(found, Proposal):
+            return proposed(found)
+        await asyncio.to_thread(blobs.remove, found)
+        return Answer({"status": "ok"})
 
     @api.route(
         "POST", *both(f"{T}/claim"), access=Access.ACT, body=views.ForAnybody,
@@ -361,14 +358,15 @@ def task_routes(board: Board) -> Api:
         return await call.commit(use_case)
 
     @api.route(
-        "POST", *both(f"{T}/unassign"), access=Access.ACT, body=Nothing, answers=dict[str, Any], errors={NotFound: 400}
-    )
+        "POST", *both(f"{T}/unassign"), access=Access.ACT, body=Nothing,
+        answers=dict[str, Any], also={202: Proposed}, errors={NotFound: 400},
+    )  # fmt: skip
     async def unassign(call: Call[Fields, Fields]) -> Answer:
         """Take a task from whoever has it: back to the backlog."""
 
         def use_case(tx: Transaction) -> object:
-            board.flow.unassign(tx, call.principal, call["project_id"], call["task_id"])
-            return {"ok": True}
+            found = board.flow.unassign(tx, call.principal, call["project_id"], call["task_id"])
+            return proposed(found) if isinstance(found, Proposal) else {"ok": True}
 
         return await call.commit(use_case)
 
@@ -430,18 +428,21 @@ def talk_routes(board: Board) -> Api:
         return await call.read(find)
 
     @api.route(
-        "POST", f"{V1}{T}/dependencies", access=Access.ACT, body=views.DependBody, answers=views.TaskView, status=201
-    )
+        "POST", f"{V1}{T}/dependencies", access=Access.ACT, body=views.DependBody,
+        answers=views.TaskView, status=201, also={202: Proposed},
+    )  # fmt: skip
     async def depend(call: Call[views.DependBody, Fields]) -> Answer:
         """Let the task wait for another."""
         ids = (call["project_id"], call["task_id"], call.body.depends_on)
-        return await call.commit(lambda tx: _view(tx, board, board.dependencies.depend(tx, call.principal, *ids)))
+        return await call.commit(lambda tx: _answered(tx, board, board.dependencies.depend(tx, call.principal, *ids)))
 
-    @api.route("DELETE", f"{V1}{T}/dependencies/{{other}}", access=Access.ACT, answers=views.TaskView)
+    @api.route(
+        "DELETE", f"{V1}{T}/dependencies/{{other}}", access=Access.ACT, answers=views.TaskView, also={202: Proposed}
+    )
     async def independ(call: Call[Fields, Fields]) -> Answer:
         """Let the task wait for the other no longer."""
         ids = (call["project_id"], call["task_id"], call["other"])
-        return await call.commit(lambda tx: _view(tx, board, board.dependencies.independ(tx, call.principal, *ids)))
+        return await call.commit(lambda tx: _answered(tx, board, board.dependencies.independ(tx, call.principal, *ids)))
 
     @api.route("GET", f"{V1}{T}/history", access=Access.READ, query=views.PageQuery, answers=Listed(views.HistoryView))
     async def history(call: Call[Fields, views.PageQuery]) -> Page:
@@ -535,13 +536,12 @@ def file_routes(board: Board) -> Api:
         checksum = await asyncio.to_thread(blobs.put, content)
 
         def use_case(tx: Transaction) -> views.Uploaded:
-            check_task(tx, call)
             file = files.add(
                 tx, call.principal, call["project_id"], task_of(call), uploader, filename, checksum, len(content)
             )
             return {"filename": file.filename, "checksum": file.checksum, "size": file.size}
 
-        return await call.commit(use_case)
+        return await call.commit(use_case, content=f"{filename}\n{uploader}\n{checksum}".encode())
 
     @api.route(
         "GET",
@@ -598,18 +598,17 @@ def file_routes(board: Board) -> Api:
     return api
 
 
-async def _uploaded(call: Call[Any, Any]) -> tuple[str, str, bytes]:
-    """Who uploads, under which name, what."""
+async def _uploaded(call: Call[Any, Any]) -> tuple[str | None, str, bytes]:
+    """Who is said to upload, under which name, what."""
     if not call.request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Invalid("file required: send it as multipart/form-data, with `-F file=@PATH` for curl")
     async with call.request.form(max_files=1, max_fields=4, max_part_size=64 * 1024) as form:
         file, uploader = form.get("file"), form.get("uploader")
         if not isinstance(file, UploadFile) or not file.filename:
             raise Invalid("file required: the field `file` with a file name")
-        uploader = (
-            uploader if isinstance(uploader, str) and uploader and not call.principal.is_agent else call.principal.name
-        )
-        return uploader, model.file_name(file.filename), await file.read()
+        if isinstance(uploader, UploadFile):
+            raise Invalid("uploader: a name, not a file")
+        return uploader or None, model.file_name(file.filename), await file.read()
 
 
 # Between the JSON and the room's own types ----------------------------------------------------------------------------
@@ -679,6 +678,10 @@ def _place(cursor: str | None) -> tuple[int, int, str] | None:
     ):
         raise Invalid("this cursor is none of ours: leave it out to begin anew", code="invalid_cursor")
     return min(int(priority), 9), min(int(created), 1 << 62), task_id
+
+
+def _answered(tx: Transaction, board: Board, found: Task | Proposal) -> object:
+    return proposed(found) if isinstance(found, Proposal) else _view(tx, board, found)
 
 
 def _view(tx: Transaction, board: Board, task: Task) -> views.TaskView:

@@ -25,9 +25,9 @@ class Board:
 
 
 def board(settings: Settings, crew: Crew, proposals: Proposals) -> Board:
-    projects = Projects(settings)
+    projects = Projects(settings, crew)
     acting = Acting(projects, crew, proposals, LinkPolicy(frozenset(settings.link_hosts)))
-    dependencies = Dependencies(acting)
+    dependencies = Dependencies(acting, proposals)
     tasks = Tasks(acting, dependencies, crew, proposals)
     flow = Flow(acting, dependencies, tasks, crew, proposals)
     return Board(

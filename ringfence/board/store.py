@@ -173,10 +173,10 @@ MEMBERS = Query(
 MEMBER = Query(sa.select(members.c.name).where(members.c.project_id == p("project"), members.c.name == p("name")))
 ADD_MEMBER = Query(sa.insert(members))
 REMOVE_MEMBER = Query(sa.delete(members).where(members.c.project_id == p("project"), members.c.name == p("name")))
-CLOSED_PROJECTS = Query(
-    sa.select(projects.c.id, members.c.name)
-    .outerjoin(members, members.c.project_id == projects.c.id)
-    .where(projects.c.visibility == "members")
+READERS = Query(
+    sa.select(projects.c.id, projects.c.visibility, members.c.name).outerjoin(
+        members, (members.c.project_id == projects.c.id) & (projects.c.visibility == "members")
+    )
 )
 
 LIMITS = Query(
@@ -266,9 +266,10 @@ def listing(filters: frozenset[str]) -> Query:
         "assigned_to": tasks.c.assigned_to == p("assigned_to"),
         "priority": tasks.c.priority == p("priority"),
         "parent": tasks.c.parent_task_id == p("parent"),
-        "label": tasks.c.labels.like(p("label"), escape="\\"),
-        "q": sa.func.lower(tasks.c.title).like(p("q"), escape="\\")
-        | sa.func.lower(tasks.c.description).like(p("q"), escape="\\")
+        "label": sa.func.lower(tasks.c.labels).like(sa.func.lower(p("label")), escape="\\"),
+        # Both sides by the database, whose idea of lower case need not be Python's.
+        "q": sa.func.lower(tasks.c.title).like(sa.func.lower(p("q")), escape="\\")
+        | sa.func.lower(tasks.c.description).like(sa.func.lower(p("q")), escape="\\")
         | (tasks.c.id == p("q_id")),
         "unblocked": ~_is(Status.BLOCKED),
     }
@@ -292,6 +293,11 @@ WORKED_ON_BY = Query(
         (tasks.c.claimed_by == p("agent")) & _is(Status.READY, Status.IN_PROGRESS, Status.BLOCKED)
         | (tasks.c.assigned_to == p("agent")) & _is(Status.IN_PROGRESS)
     )
+)
+HOLDERS = Query(
+    sa.select(tasks.c.assigned_to)
+    .where(tasks.c.project_id == p("project"), tasks.c.assigned_to.is_not(None), ~_is(Status.DONE))
+    .distinct()
 )
 BLOCKED_BY = Query(sa.select(tasks).where(tasks.c.blocked_by == p("task"), _is(Status.BLOCKED)))
 SUBTASKS = Query(sa.select(tasks.c.id).where(tasks.c.parent_task_id == p("parent")).order_by(tasks.c.id))
@@ -345,7 +351,7 @@ PREDECESSORS = Query(
     .order_by(tasks.c.id)
 )
 UNFINISHED = Query(
-    sa.select(tasks.c.id, tasks.c.title, tasks.c.status, tasks.c.blocked_reason)
+    sa.select(tasks.c.id, tasks.c.title, tasks.c.status, tasks.c.blocked_reason, tasks.c.blocked_from)
     .join(dependencies, dependencies.c.depends_on == tasks.c.id)
     .where(dependencies.c.task_id == p("task"), ~_is(Status.DONE))
     .order_by(tasks.c.id)
@@ -366,6 +372,11 @@ EDGES = Query(
     sa.select(dependencies.c.task_id, dependencies.c.depends_on)
     .join(tasks, tasks.c.id == dependencies.c.task_id)
     .where(tasks.c.project_id == p("project"))
+)
+EDGE = Query(
+    sa.select(dependencies.c.task_id).where(
+        dependencies.c.task_id == p("task"), dependencies.c.depends_on == p("other")
+    )
 )
 ADD_EDGE = Query(sa.insert(dependencies))
 REMOVE_EDGE = Query(

@@ -103,7 +103,7 @@ class Tasks:
     def claimable(
         self, tx: Transaction, by: Principal, project_id: str, agent: str, tags: Iterable[str]
     ) -> Task | None:
-        """The most urgent task that `agent` may claim, by what is known of it; `tags` narrow that, and widen nothing."""
+        """The most urgent task that `agent` may claim, by what is known of it; `tags` only narrow that."""
         project = self._projects.find(tx, by, project_id)
         standing, wanted = self._crew.standing(tx, agent), _wanted(tags)
         capable = standing.capabilities if wanted is None else standing.capabilities & wanted
@@ -175,7 +175,8 @@ class Tasks:
         if (proposal := self._acting.proposed(tx, doer, approved, "create_task", project, None, payload)) is not None:
             return proposal
         task = Task(
-            new("tsk"), project.id, edit.title or "", edit.description or "", status, Priority.P2 if edit.priority is None else edit.priority,
+            new("tsk"), project.id, edit.title or "", edit.description or "", status,
+            Priority.P2 if edit.priority is None else edit.priority,
             assigned_to, None, edit.required_capabilities or (),
             1 if edit.required_reviewers is None else edit.required_reviewers, (), doer.name,
             edit.parent_task_id, edit.labels or (), None, None, None, (), tx.now, tx.now, None, None, None,
@@ -235,7 +236,8 @@ class Tasks:
         self._acting.own(doer, task, "deletes")
         if (proposal := self._acting.proposed(tx, doer, approved, "delete_task", project, task, {})) is not None:
             return proposal
-        successors = [] if task.status is Status.DONE else map(store.task_of, tx.rows(store.SUCCESSORS, task=task.id))
+        rows = [] if task.status is Status.DONE else tx.rows(store.SUCCESSORS, task=task.id)
+        successors = [store.task_of(row) for row in rows]
         waiting = {found.id: found for found in [*successors, *self._dependencies.blocked_by(tx, task)]}
         checksums = [row[1] for row in tx.rows(store.FILES, project=project.id, task=task.id, cursor="", limit=100_000)]
         tx.run(store.DELETE_FILES_OF_TASK, project=project.id, task=task.id)
