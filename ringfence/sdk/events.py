@@ -119,7 +119,7 @@ class Following:
         headers = {**headers, "accept": ACCEPTED, "cache-control": "no-store"}
         if self._seen is not None:
             headers["last-event-id"] = str(self._seen)
-        timeout = httpx.Timeout(client.timeout, read=SILENCE)
+        timeout = httpx.Timeout(**{**client.timeout.as_dict(), "read": SILENCE})
         return client.build_request("GET", "/events", params=self._query, headers=headers, timeout=timeout)
 
     def opened(self, response: httpx.Response) -> None:
@@ -165,8 +165,8 @@ class Following:
 def _event(frame: Frame) -> Event:
     try:
         data = json.loads(frame.data)
-        seq, kind = int(frame.id or data["seq"]), frame.event
-        return Event(seq, kind, data.pop("time", ""), data.pop("actor", ""), data)
+        seq = int(data.pop("seq"))
+        return Event(seq, frame.event, data.pop("time", ""), data.pop("actor", ""), data)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UnexpectedAnswer(f"this is no event of Ringfence: {frame.data[:80]!r}", asked="GET /events") from None
 
@@ -190,6 +190,10 @@ class EventStream:
     def after(self) -> int | None:
         return self._following.given
 
+    @property
+    def _over(self) -> bool:
+        return self._closed or self._http.is_closed
+
     def __enter__(self) -> Self:
         while self._response is None:
             self._read()
@@ -205,7 +209,7 @@ class EventStream:
 
     def __next__(self) -> Event:
         while not self._ready:
-            if self._closed:
+            if self._over:
                 raise StopIteration
             self._read()
         return self._following.give(self._ready.popleft())
@@ -226,7 +230,7 @@ class EventStream:
         except (httpx.TransportError, RingfenceError) as error:
             lost = error
         self._disconnect()
-        if not self._closed:
+        if not self._over:
             time.sleep(self._following.pause(lost))
 
     def _connect(self) -> None:
@@ -261,6 +265,10 @@ class AsyncEventStream:
     def after(self) -> int | None:
         return self._following.given
 
+    @property
+    def _over(self) -> bool:
+        return self._closed or self._http.is_closed
+
     async def __aenter__(self) -> Self:
         while self._response is None:
             await self._read()
@@ -276,7 +284,7 @@ class AsyncEventStream:
 
     async def __anext__(self) -> Event:
         while not self._ready:
-            if self._closed:
+            if self._over:
                 raise StopAsyncIteration
             await self._read()
         return self._following.give(self._ready.popleft())
@@ -297,7 +305,7 @@ class AsyncEventStream:
         except (httpx.TransportError, RingfenceError) as error:
             lost = error
         await self._disconnect()
-        if not self._closed:
+        if not self._over:
             await asyncio.sleep(self._following.pause(lost))
 
     async def _connect(self) -> AsyncIterator[bytes]:
