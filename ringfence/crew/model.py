@@ -1,6 +1,7 @@
 """Agents as plain facts, and the rules about them that need nothing else."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,9 @@ from ringfence.kernel.errors import Invalid, TooLarge
 TAGS = 100
 TAG_LENGTH = 64
 METADATA_BYTES = 16 * 1024
+# No character that moves, hides or turns what stands around it.
+SHOWN = r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+_LINE = re.compile(f"{SHOWN}*")
 # Words that stand where an agent's name could stand in our paths.
 _RESERVED = {"autonomy", "pause", "resume"}
 
@@ -139,6 +143,11 @@ def check_agent_name(name: str) -> str:
     return name
 
 
+def is_line(text: str) -> bool:
+    """Whether the text can stand in a line of a terminal or a page without changing how the rest reads."""
+    return _LINE.fullmatch(text) is not None
+
+
 def mode_named(text: str) -> Mode:
     try:
         return Mode(text)
@@ -153,7 +162,7 @@ def tags_of(given: str | Sequence[str]) -> tuple[str, ...]:
     if len(tags) > TAGS:
         raise Invalid(f"{len(tags)} capabilities are too many: at most {TAGS}", code="too_many_capabilities")
     for tag in tags:
-        if len(tag.strip()) > TAG_LENGTH or not tag.isprintable():
+        if len(tag.strip()) > TAG_LENGTH or not is_line(tag):
             raise Invalid(
                 f"capability {tag[:80]!r} is not possible: use 1 to {TAG_LENGTH} printable characters",
                 code="invalid_capability",

@@ -5,21 +5,43 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from ringfence.crew.model import TAGS, Agent, Checkpoint, Mode, Pulse, Revocation, Status
+from ringfence.crew.model import (
+    SHOWN,
+    TAG_LENGTH,
+    TAGS,
+    Agent,
+    Checkpoint,
+    Mode,
+    Pulse,
+    Revocation,
+    Status,
+    is_line,
+)
+from ringfence.kernel.auth.model import SCOPES
 from ringfence.kernel.clock import iso, iso_or_none
 from ringfence.kernel.http.endpoint import Fields
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("only printable characters are possible")
+def _line(text: str) -> str:
+    if not is_line(text):
+        raise ValueError("control, invisible and direction characters are not possible")
     return text
 
 
-Name = Annotated[str, Field(min_length=1, max_length=64)]
-Line = Annotated[str, Field(max_length=64), AfterValidator(_printable)]
+# What the service checks, with sentences of its own, the document shows as well.
+_TAG = {"maxLength": TAG_LENGTH, "pattern": f"^{SHOWN}*$"}
+_UNSPLIT = SHOWN.replace("[^", "[^,") + f"{{0,{TAG_LENGTH}}}"
+_TAG_LIST = {"pattern": rf"^{_UNSPLIT}(,{_UNSPLIT}){{0,{TAGS - 1}}}$"}
+
+Name = Annotated[str, Field(json_schema_extra={"pattern": r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"})]
+Line = Annotated[str, Field(max_length=64, json_schema_extra={"pattern": f"^{SHOWN}*$"}), AfterValidator(_line)]
 Text = Annotated[str, Field(max_length=2000)]
-Tags = Annotated[list[str], Field(max_length=TAGS)] | Annotated[str, Field(max_length=8000)]
+Tag = Annotated[str, Field(json_schema_extra=_TAG)]
+Tags = (
+    Annotated[list[Tag], Field(max_length=TAGS)] | Annotated[str, Field(max_length=8000, json_schema_extra=_TAG_LIST)]
+)
+ModeName = Annotated[str, Field(json_schema_extra={"enum": list(Mode)})]
+Scope = Annotated[str, Field(json_schema_extra={"enum": sorted(SCOPES)})]
 Metadata = Annotated[dict[str, Any], Field(description="At most 16 KiB.")]
 
 
@@ -27,9 +49,9 @@ class RegisterBody(Fields):
     name: Name
     type: Line | None = None
     metadata: Metadata | None = None
-    autonomy_mode: Annotated[str, Field(max_length=64, description=f"One of {', '.join(Mode)}.")] | None = None
+    autonomy_mode: ModeName | None = None
     capabilities: Tags | None = Field(None, description="A list, or a string with commas.")
-    scopes: Annotated[list[Annotated[str, Field(max_length=32)]], Field(max_length=10)] = Field([])
+    scopes: Annotated[list[Scope], Field(max_length=10)] = Field([])
 
 
 class CapabilitiesBody(Fields):
@@ -38,17 +60,17 @@ class CapabilitiesBody(Fields):
 
 
 class AutonomyBody(Fields):
-    mode: Annotated[str, Field(max_length=64)] | None = Field(
+    mode: ModeName | None = Field(
         None, description="fully_autonomous when not given, or the present mode when only a ceiling is."
     )
-    ceiling: Annotated[str, Field(max_length=64)] | None = Field(
+    ceiling: ModeName | None = Field(
         None, description="How far the agent may set its own mode; as the mode, when an operator does not say."
     )
 
 
 class AllAutonomyBody(Fields):
-    mode: Annotated[str, Field(max_length=64)]
-    ceiling: Annotated[str, Field(max_length=64)] | None = None
+    mode: ModeName
+    ceiling: ModeName | None = None
     agent_type: Line | None = Field(None, description="Only agents of this type.")
 
 
@@ -84,7 +106,7 @@ class CheckpointBody(Fields):
 
 class PageQuery(Fields):
     limit: Annotated[int, Field(ge=1, le=1000)] | None = None
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Annotated[str, Field(pattern=r"^[A-Za-z0-9._@~-]{0,64}$")] | None = None
 
 
 class AgentsQuery(PageQuery):
@@ -99,7 +121,7 @@ class NumberedQuery(Fields):
 
 
 class MatchQuery(Fields):
-    tag: Annotated[str, Field(max_length=64)] = ""
+    tag: Annotated[str, Field(max_length=64, json_schema_extra={"pattern": r"\S"})]
 
 
 class HistoryQuery(Fields):

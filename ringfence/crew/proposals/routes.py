@@ -41,7 +41,7 @@ class NoteBody(Fields):
 
 class ProposalsQuery(Fields):
     limit: Annotated[int, Field(ge=1, le=1000)] | None = None
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Annotated[str, Field(pattern=r"^[a-z0-9_]{0,64}$")] | None = None
     state: State | None = None
     agent: Annotated[str, Field(max_length=64)] | None = None
     project: Annotated[str, Field(max_length=64)] | None = None
