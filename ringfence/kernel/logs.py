@@ -19,9 +19,10 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        # The plain traceback: a pretty one shows the values of variables, secrets among them.
+        [_printable, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if pretty
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else [structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -33,7 +34,11 @@ def configure(settings: Settings) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                *last,
+            ],
         )
     )
     root = logging.getLogger()
@@ -42,3 +47,11 @@ def configure(settings: Settings) -> None:
     logging.getLogger("uvicorn.access").disabled = True
     for noisy in ("uvicorn.error", "alembic"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+
+
+def _printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """What a caller wrote must not steer the terminal of who reads it."""
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[name] = "".join(sign if sign.isprintable() or sign in "\n\t" else ascii(sign)[1:-1] for sign in value)
+    return event
