@@ -114,7 +114,7 @@ class Ringfence:
 
 @contextlib.contextmanager
 def running(data: Path, template: Path | None = None, **settings: Any) -> Iterator[Ringfence]:
-    server = Ringfence(Settings(data=data, port=0, log_level="error", **settings), template)
+    server = Ringfence(Settings(**{"data": data, "port": 0, "log_level": "error", **settings}), template)
     try:
         yield server
     finally:
