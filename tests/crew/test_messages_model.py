@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -195,6 +195,7 @@ def test_an_inbox_is_what_the_model_says(tmp_path, template):
                 max_examples=40,
                 stateful_step_count=30,
                 deadline=None,
+                phases=[Phase.reuse, Phase.generate],  # shrinking 30 steps over HTTP takes minutes
                 suppress_health_check=list(HealthCheck),
             ),
         )
