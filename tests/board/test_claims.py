@@ -1,7 +1,9 @@
 """Claiming: who may, in which order it is refused, what holding a task means, WIP limits, modes, capabilities."""
 
+from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from ringfence.kernel.auth.model import TokenKind
@@ -395,7 +397,7 @@ def test_an_advisory_agent_proposes_and_nothing_changes_until_a_person_approves(
     held = project.task(assigned_to=agent.name, status="ready")
     url = f"{project.path}/tasks"
     before = [project.show(each) for each in (task, mine, held)]
-    attempts = {
+    attempts: dict[str, Callable[[], httpx.Response]] = {
         "claim": lambda: project.claim(task, agent),
         "transition": lambda: project.move(held, "in_progress", agent, note="begin"),
         "create_task": lambda: agent.client.post(url, json={"title": "new", "priority": "P0", "labels": ["a"]}),

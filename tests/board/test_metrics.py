@@ -1,0 +1,154 @@
+"""Cycle times, throughput, rework and flow, on a clock that the tests move."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringfence.kernel.auth.model import Role
+from tests.board.conftest import Agent, Project
+from tests.harness import Ringfence, running
+
+DAY = 86_400
+
+
+@pytest.fixture
+def project(tmp_path: Path, template: Path) -> Iterator[Project]:
+    with running(tmp_path / "data", template, heartbeat_timeout=1e9, stale_after=1e9, token_days=400) as server:
+        server.admin_token = server.token("admin", Role.ADMIN, lives=400 * DAY * 1_000_000)
+        server.admin = server.client(server.admin_token)
+        admin = Project(server)
+        server.clock.advance(DAY - server.clock.now() / 1e6 % DAY + 60)  # a minute past midnight
+        yield admin
+
+
+def measured(project: Project, **params: Any) -> dict[str, Any]:
+    found = project.admin.get(f"{project.path}/metrics", params=params)
+    assert found.status_code == 200, found.text
+    return dict(found.json())
+
+
+def minutes(server: Ringfence, number: float) -> None:
+    server.clock.advance(number * 60)
+
+
+def worked(project: Project, agent: Agent, work: float, review: float) -> str:
+    """A task that `agent` did."""
+    task = project.claimed(project.task(), agent)
+    project.moved(task, "in_progress")
+    minutes(project.server, work)
+    project.moved(task, "in_review")
+    minutes(project.server, review)
+    project.moved(task, "done")
+    return task
+
+
+def test_a_board_that_did_nothing_has_done_nothing(project: Project):
+    found = measured(project)
+    assert found["total_tasks"] == found["completed_count"] == found["completions"] == 0
+    assert found["by_status"] == dict.fromkeys(("backlog", "ready", "in_progress", "in_review", "blocked", "done"), 0)
+    assert found["avg_cycle_time_minutes"] == 0.0
+    assert found["agent_throughput"] == {}
+    unknown = project.admin.get("/projects/prj_none/metrics")
+    assert unknown.status_code == 200
+    assert unknown.json()["total_tasks"] == 0
+    assert project.admin.get("/api/v1/projects/prj_none/metrics").status_code == 404
+
+
+def test_cycle_time_runs_from_the_first_start_to_done(project: Project):
+    agent = project.agent()
+    task = project.claimed(project.task(), agent)
+    minutes(project.server, 100)  # claimed is not begun
+    project.moved(task, "in_progress")
+    minutes(project.server, 30)
+    project.moved(task, "blocked")
+    minutes(project.server, 5)
+    project.moved(task, "ready", "in_progress", "in_review", "done")
+    assert measured(project)["avg_cycle_time_minutes"] == 35.0
+
+
+def test_rework_counts_into_the_cycle_and_is_told(project: Project):
+    agent = project.agent()
+    task = project.claimed(project.task(), agent)
+    project.moved(task, "in_progress")
+    minutes(project.server, 10)
+    project.moved(task, "in_review")
+    minutes(project.server, 10)
+    project.moved(task, "in_progress")
+    assert project.show(task)["review_started_at"] is None
+    minutes(project.server, 10)
+    project.moved(task, "in_review", "done")
+    worked(project, agent, 10, 0)
+    found = measured(project)
+    assert found["avg_cycle_time_minutes"] == 20.0
+    assert sorted(round(cycle) for cycle in found["cycle_times_minutes"]) == [10, 30]
+    assert (found["completions"], found["reworked"]) == (2, 1)
+
+
+def test_a_reopened_task_starts_anew_and_its_earlier_rework_is_not_counted_again(project: Project):
+    agent = project.agent()
+    task = project.claimed(project.task(), agent)
+    project.moved(task, "in_progress", "in_review", "in_progress")
+    minutes(project.server, 60)
+    project.moved(task, "in_review", "done")
+    minutes(project.server, 600)
+    reopened = project.moved(task, "backlog")
+    assert reopened["started_at"] is reopened["completed_at"] is reopened["review_started_at"] is None
+    assert reopened["reviewers"] == []
+    assert measured(project)["completed_count"] == 0
+    minutes(project.server, 600)
+    project.moved(task, "ready", "in_progress")
+    minutes(project.server, 7)
+    project.moved(task, "in_review", "done")
+    found = measured(project)
+    assert found["avg_cycle_time_minutes"] == 7.0  # of what is done now
+    assert found["completed_count"] == 1
+    assert (found["completions"], found["reworked"]) == (2, 1)
+    assert sorted(round(cycle) for cycle in found["cycle_times_minutes"]) == [7, 60]
+
+
+def test_throughput_is_told_by_agent_and_by_project(project: Project):
+    quick, slow = project.agent(name="quick"), project.agent(name="slow")
+    for work in (1, 2, 3):
+        worked(project, quick, work, 0)
+    worked(project, slow, 120, 60)
+    found = measured(project)
+    assert found["agent_throughput"] == {quick.name: 3, slow.name: 1}
+    assert found["completed_count"] == found["by_status"]["done"] == 4
+    agents = {each["agent"]: each for each in found["agents"]}
+    assert (agents[quick.name]["completed"], agents[quick.name]["avg_cycle_time_minutes"]) == (3, 2.0)
+    assert agents[quick.name]["median_cycle_time_minutes"] == 2.0
+    assert agents[slow.name]["avg_cycle_time_minutes"] == 180.0
+    assert round(found["median_cycle_time_minutes"]) == 2
+    assert round(found["p85_cycle_time_minutes"]) == 180
+    other = Project(project.server)
+    assert measured(other)["total_tasks"] == 0
+
+
+def test_throughput_and_flow_are_told_by_day(project: Project):
+    agent = project.agent()
+    worked(project, agent, 1, 1)
+    idle = project.task()
+    project.server.clock.advance(2 * DAY)
+    worked(project, agent, 1, 1)
+    project.moved(idle, "blocked")
+    found = measured(project, days=4)
+    assert [day["completed"] for day in found["throughput"]] == [0, 1, 0, 1]
+    flow = found["flow"]
+    assert [(day["done"], day["backlog"], day["blocked"]) for day in flow] == [
+        (0, 0, 0), (1, 1, 0), (1, 1, 0), (2, 0, 1),
+    ]  # fmt: skip
+    assert [day["day"] for day in flow] == sorted(day["day"] for day in flow)
+    project.admin.delete(f"{project.path}/tasks/{idle}")
+    assert measured(project, days=4)["flow"][-1]["blocked"] == 0
+    for days in (0, 367, "many"):
+        assert project.admin.get(f"{project.path}/metrics", params={"days": days}).status_code == 400
+
+
+def test_what_an_older_day_completed_leaves_the_window_but_not_the_count(project: Project):
+    agent = project.agent()
+    worked(project, agent, 1, 1)
+    project.server.clock.advance(10 * DAY)
+    found = measured(project, days=5)
+    assert (found["completions"], found["completed_count"], found["agents"]) == (0, 1, [])
