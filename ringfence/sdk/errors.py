@@ -34,6 +34,7 @@ class RingfenceError(Exception):
     status: int | None = None
     code: str = ""
     request_id: str | None = None
+    retry_after: float | None = None
     repeated = False
     """Whether an earlier try of the same call, whose answer was lost, may have been carried out."""
 

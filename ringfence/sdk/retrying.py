@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import httpx
 
 from ringfence.sdk.calls import Call, Repeat, T
-from ringfence.sdk.errors import Answered, RateLimited, RingfenceError, Unavailable, Unreachable, answered
+from ringfence.sdk.errors import RateLimited, RingfenceError, Unavailable, Unreachable, answered
 from ringfence.sdk.steps import Send, Steps, Wait
 
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -48,9 +48,10 @@ def perform(call: Call[T], authorization: Callable[[], dict[str, str]], patience
         try:
             response: httpx.Response = yield Send(call, {**authorization(), **key})
         except httpx.TransportError as lost:
-            error: RingfenceError = unreachable(call, lost)
-            again = call.repeat is not Repeat.NEVER or not isinstance(error, Unreachable) or not error.maybe_done
-            maybe_done = maybe_done or not isinstance(lost, NOT_SENT)
+            failure = unreachable(call, lost)
+            error: RingfenceError = failure
+            again = call.repeat is not Repeat.NEVER or not failure.maybe_done
+            maybe_done = maybe_done or failure.maybe_done
         else:
             if response.is_success:
                 return call.reads(response)
@@ -58,7 +59,7 @@ def perform(call: Call[T], authorization: Callable[[], dict[str, str]], patience
             error.repeated = maybe_done
             again = _passes(error, call)
             maybe_done = maybe_done or response.status_code in (502, 504)
-        wait = max(patience.pause(retry), (error.retry_after or 0.0) if isinstance(error, Answered) else 0.0)
+        wait = max(patience.pause(retry), error.retry_after or 0.0)
         late = patience.clock() - began + wait > patience.within
         if not again or not call.patient or retry >= patience.retries or wait > patience.longest_wait or late:
             raise error

@@ -25,11 +25,12 @@ class Lossy(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self.chooses = chooses
         self.sent: list[httpx.Request] = []
         self.lost: list[httpx.Request] = []
+        self._changed = threading.Condition()
         self._sync = httpx.HTTPTransport()
         self._async = httpx.AsyncHTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self.sent.append(request)
+        self._note(request)
         response = self._sync.handle_request(request)
         if self._loses(request):
             response.read()
@@ -38,7 +39,7 @@ class Lossy(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return response
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.sent.append(request)
+        self._note(request)
         response = await self._async.handle_async_request(request)
         if self._loses(request):
             await response.aread()
@@ -51,6 +52,19 @@ class Lossy(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._async.aclose()
+
+    def wait_for(self, path: str, count: int) -> None:
+        """Wait until this path was asked for so many times in all."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.asked(path) >= count, DEADLINE), f"{path} was not asked for"
+
+    def asked(self, path: str) -> int:
+        return sum(request.url.path == path for request in self.sent)
+
+    def _note(self, request: httpx.Request) -> None:
+        with self._changed:
+            self.sent.append(request)
+            self._changed.notify_all()
 
     def _loses(self, request: httpx.Request) -> bool:
         if self.losses <= 0 or not self.chooses(request):
