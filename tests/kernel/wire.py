@@ -52,9 +52,11 @@ class Wire:
         return self
 
     def reply(self, method: str = "GET") -> Reply:
+        """The next answer; of a stream of events only its head."""
         response = http.client.HTTPResponse(self, method=method)  # type: ignore[arg-type]
         response.begin()
-        return Reply(response.status, response.headers, response.read())
+        streams = (response.headers["content-type"] or "").startswith("text/event-stream")
+        return Reply(response.status, response.headers, b"" if streams else response.read())
 
     def makefile(self, *_: object, **__: object) -> Any:
         """What HTTPResponse reads from; it closes it, and more replies may follow."""

@@ -65,12 +65,20 @@ class Protocol(HttpToolsProtocol):
             self._deadline = None
 
     def _refuse(self, status: int, message: str, code: str) -> None:
-        """Answer, unless another answer is under way, and hang up."""
-        if not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:
-                body = json.dumps(problem(Invalid(message, code=code), status, new("req"))).encode()
-                self.transport.write(
-                    b"%scontent-type: application/problem+json\r\nx-content-type-options: nosniff\r\n"
-                    b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (STATUS_LINE[status], len(body), body)
-                )
-            self.transport.close()
+        """Answer and hang up; after the answers that are under way, as far as they can be given."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            if not self.cycle.more_body:
+                self.cycle.keep_alive = False
+                self.flow.pause_reading()
+                return
+            if self.cycle.response_started or self.pipeline:
+                self.transport.close()
+                return
+        body = json.dumps(problem(Invalid(message, code=code), status, new("req"))).encode()
+        self.transport.write(
+            b"%scontent-type: application/problem+json\r\nx-content-type-options: nosniff\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (STATUS_LINE[status], len(body), body)
+        )
+        self.transport.close()
