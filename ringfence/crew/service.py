@@ -59,6 +59,7 @@ class Crew:
         self.on_release: list[Hook] = []  # an agent loses what it claimed
         self.on_flush: list[Hook] = []  # an agent loses what waits for it
         self.on_halt: list[Hook] = []  # an agent is revoked or gone
+        auth.is_agent = lambda tx, name: tx.row(store.AGENT_OR_GONE, name=name) is not None
         self.holds_work: Callable[[Transaction, str], bool] = lambda tx, agent: False
 
     # What other rooms ask -------------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ class Crew:
         )[1]  # fmt: skip
 
     def unregister(self, tx: Transaction, by: Principal, name: str) -> None:
-        """Take an agent off the roster: its claims return, its tokens end.
+        """Take an agent off the roster: its claims return, what waits for it is set aside, its tokens end.
 
         One that leaves by itself meets, should it come back, the same mode, ceiling and pause; one that an operator
         removes is forgotten, but for its checkpoints.
@@ -236,7 +237,7 @@ class Crew:
             )  # fmt: skip
         if by.is_person:
             check_unlimited(by, "remove an agent")
-        for hook in (*self.on_release, *self.on_halt):
+        for hook in (*self.on_release, *self.on_flush, *self.on_halt):
             hook(tx, actor, name, "unregistered")
         tx.run(store.SUPERSEDE, who=name, at=tx.now)
         tx.run(store.CLEAR_CAPABILITIES, who=name)

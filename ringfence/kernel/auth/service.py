@@ -37,6 +37,8 @@ class Auth:
         self._cache: dict[bytes, tuple[Principal, int | None, float]] = {}
         self._changes = 0  # how often the cache was emptied
         self._used: dict[str, int] = {}
+        # People and agents share one set of names; the crew knows the agents'.
+        self.is_agent: Callable[[Transaction, str], bool] = lambda tx, name: False
         self.on_use: list[Callable[[Principal], None]] = []  # told of every call somebody makes with a token
 
     # Looking up -----------------------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ class Auth:
         self._within(by, role, projects)
         check_name(subject)
         person = self.find_person(tx, subject)
-        if person is None and self._is_agent(tx, subject):
+        if person is None and self.is_agent(tx, subject):
             raise Conflict(f"{subject!r} is an agent: give the token another name", code="name_taken")
         if person is not None and person.name != by.name and not by.may(Role.ADMIN):
             raise Forbidden(f"only an admin may make a token for {subject!r}")
@@ -255,7 +257,7 @@ class Auth:
         check_name(name)
         if by is not None:
             self._within(by, role, projects)
-        if self.named(tx, name) or self._is_agent(tx, name):
+        if self.named(tx, name) or self.is_agent(tx, name):
             raise Conflict(f"the name {name!r} is taken: choose another", code="name_taken")
         actor = SYSTEM if by is None else by.actor
         held = _json_or_none(projects)
@@ -333,10 +335,6 @@ class Auth:
         if tx.row(store.PERSON, name=name) is not None:
             return True
         return tx.row(store.LIVE_OF_KIND, subject=name, kind=TokenKind.API) is not None
-
-    def _is_agent(self, tx: Transaction, name: str) -> bool:
-        """Whether an agent has that name: people and agents share one set of names."""
-        return tx.row(store.OF_KIND, subject=name, kind=TokenKind.AGENT) is not None
 
     def _life(self, days: float | None) -> int | None:
         """0 days: never expires."""

@@ -69,7 +69,6 @@ TOKENS_OF = Query(
     .order_by(tokens.c.id)
     .limit(p("limit"))
 )
-OF_KIND = Query(sa.select(tokens.c.id).where(tokens.c.subject == p("subject"), tokens.c.kind == p("kind")).limit(1))
 LIVE_OF_KIND = Query(
     sa.select(tokens.c.id)
     .where(tokens.c.subject == p("subject"), tokens.c.kind == p("kind"), tokens.c.revoked_at.is_(None))

@@ -34,6 +34,8 @@ HUB_ACTIONS = {
     "task_assigned": "assign_task",
 }
 # Who administers this installation is no agent's business, and only their own of it that of people with some projects.
+# What agents say is for whom they say it to, and for those who see everything.
+BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_")
 FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned")
 
 
@@ -135,23 +137,23 @@ def log_entry(event: Event) -> LogEntry:
 
 def visible(principal: Principal, sees: Callable[[Principal, str | None], bool]) -> Callable[[Event], bool] | None:
     """Which events this principal may see; None: all of them."""
-    if principal.may(Role.VIEWER):
-        if principal.projects is None:
-            return None
+    if principal.may(Role.VIEWER) and principal.projects is None:
+        return None
+    if principal.is_person:
         return lambda event: (
             sees(principal, event.project)
-            if event.project is not None or not event.kind.startswith(FOR_PEOPLE)
+            if event.project is not None or not event.kind.startswith((*FOR_PEOPLE, *BETWEEN_AGENTS))
             else event.actor == principal.actor.name
         )
     return lambda event: (
         not event.kind.startswith(FOR_PEOPLE)
         and sees(principal, event.project)
-        and (
-            event.kind != "message_sent"
-            or principal.name in (event.agent, event.payload.get("to"))
-            or event.payload.get("to") == "*"
-        )
+        and (not event.kind.startswith(BETWEEN_AGENTS) or _concerns(principal.name, event))
     )
+
+
+def _concerns(agent: str, event: Event) -> bool:
+    return agent == event.agent or event.payload.get("to") in (agent, "*")
 
 
 def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None], bool]) -> Api:
