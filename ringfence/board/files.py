@@ -44,7 +44,8 @@ class Blobs:
         path = self._path(checksum)
         with contextlib.suppress(FileNotFoundError):
             os.utime(path)  # so that who removes blobs leaves it to us
-            return checksum
+            if path.read_bytes() == content:  # else it was damaged, and this mends it
+                return checksum
         temporary = path.parent / f".{new('tmp')}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -19,7 +19,7 @@ from ringfence.crew.proposals.routes import Proposed, proposed
 from ringfence.kernel.auth.model import Principal
 from ringfence.kernel.clock import DAY, iso
 from ringfence.kernel.database import Transaction
-from ringfence.kernel.errors import Invalid, NotFound
+from ringfence.kernel.errors import Invalid, NotFound, StorageFull, TooLarge
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Nothing, Page
 from ringfence.kernel.http.openapi import Listed
 
@@ -516,7 +516,7 @@ def file_routes(board: Board) -> Api:
         answers=views.Uploaded,
         upload=True,
         creates=True,
-        errors={NotFound: 400},
+        errors={NotFound: 400, TooLarge: 400},
     )
     @api.route(
         "POST", f"{V1}{P}/files", attachments, access=Access.ACT, answers=views.Uploaded, upload=True, status=201
@@ -524,8 +524,6 @@ def file_routes(board: Board) -> Api:
     async def upload(call: Call[Fields, Fields]) -> Answer:
         """Upload a file (multipart: `file`, and `uploader` when acting for an agent); the same name replaces it."""
         uploader, filename, content = await _uploaded(call)
-        if len(content) > call.server.settings.max_file:
-            raise Invalid(f"File too large (max {call.server.settings.max_file} bytes)", code="file_too_large")
 
         def may(tx: Transaction) -> None:
             check_task(tx, call)
@@ -602,13 +600,22 @@ async def _uploaded(call: Call[Any, Any]) -> tuple[str | None, str, bytes]:
     """Who is said to upload, under which name, what."""
     if not call.request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Invalid("file required: send it as multipart/form-data, with `-F file=@PATH` for curl")
-    async with call.request.form(max_files=1, max_fields=4, max_part_size=64 * 1024) as form:
-        file, uploader = form.get("file"), form.get("uploader")
-        if not isinstance(file, UploadFile) or not file.filename:
-            raise Invalid("file required: the field `file` with a file name")
-        if isinstance(uploader, UploadFile):
-            raise Invalid("uploader: a name, not a file")
-        return uploader or None, model.file_name(file.filename), await file.read()
+    most = call.server.settings.max_file
+    try:
+        async with call.request.form(max_files=1, max_fields=4, max_part_size=64 * 1024) as form:
+            file, uploader = form.get("file"), form.get("uploader")
+            if not isinstance(file, UploadFile) or not file.filename:
+                raise Invalid("file required: the field `file` with a file name")
+            if isinstance(uploader, UploadFile):
+                raise Invalid("uploader: a name, not a file")
+            filename, content = model.file_name(file.filename), await file.read()
+    except TooLarge:
+        content = None
+    except OSError as error:
+        raise StorageFull(f"the upload cannot be kept ({error.strerror}): free some space, then repeat") from None
+    if content is None or len(content) > most:
+        raise TooLarge(f"File too large (max {most} bytes)", code="file_too_large")
+    return uploader or None, filename, content
 
 
 # Between the JSON and the room's own types ----------------------------------------------------------------------------
