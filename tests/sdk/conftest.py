@@ -144,13 +144,16 @@ class Running:
         self.error = future.exception()
         self.ended.set()
 
-    def stop(self) -> None:
-        """End the loop, which must not raise, and must not take its time."""
-        asked = time.monotonic()
+    def request_stop(self) -> None:
         if self._twin.loop is None:
             self._stop.set()
         else:
             self._twin.loop.call(self._stop.set)
+
+    def stop(self) -> None:
+        """End the loop, which must not raise; `took` says how long that lasted."""
+        asked = time.monotonic()
+        self.request_stop()
         assert self.ended.wait(DEADLINE), "the loop did not end"
         self.took = time.monotonic() - asked
         if self.error is not None:
