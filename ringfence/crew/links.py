@@ -67,18 +67,18 @@ _MEMBERS = _words(
     weather website win windows wine work works world xxx xyz you zero zone"""
 )
 _Kind = Literal["address", "host", "name", "member", "file"]
-_RECEIVERS = _words("self this cls super it os sys np pd tf io java javax asp vb ado")
+_RECEIVERS = _words("self this cls super it os sys np pd tf io java javax asp vb ado config ctx model")
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
-_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\ufdfa\ufdfb]+")
 _LOOKALIKES = str.maketrans(
     dict.fromkeys("。․٠۔܁܂·•∙⋅・ꓸ", ".") | dict.fromkeys("∶ː˸꞉׃։⁚", ":") | dict.fromkeys("⁄∕╱⧸⟋⧶⫽", "/")
 )
-_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u\{?([0-9a-f]{4,6})\}?|U([0-9a-f]{8})|([0-7]{3}))", re.I)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|u\{([0-9a-f]{1,6})\}|U([0-9a-f]{8})|([0-7]{2,3}))", re.I)
 _NESTED_PERCENT = re.compile(r"%(?:25)+")
 _NESTED_ENTITY = re.compile(r"&(?:amp;|#38;|#x26;)+", re.I)
 _LONG_ENTITY = re.compile(r"&#(x?)(?:0+|[0-9a-f]{9,})(?=[0-9a-f;])", re.I)
@@ -212,7 +212,7 @@ def _joined(run: re.Match[str]) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    code = int(escape[4], 8) if escape[4] else int(escape[1] or escape[2] or escape[3], 16)
+    code = int(escape[5], 8) if escape[5] else int(next(filter(None, escape.groups())), 16)
     return chr(code) if code <= 0x10FFFF else ""
 
 
@@ -244,12 +244,12 @@ def _leaves(authority: str, after: str, policy: LinkPolicy, *, strict: bool, cod
     if len(authority) >= 300:
         return strict
     known = _TEMPLATE.sub("", authority)  # "{host}:{port}" names nothing yet, "{x}.evil.com" does
-    _, at, location = known.rpartition("@")
-    if at and not location:
-        return strict and known == authority
-    run = _HOST_RUN.match(location)
-    host = run[0].rstrip(".-_") if run else ""
-    goes_on = _GOES_ON.search(location, run.end() if run else 0)  # "localhost,evil.com" is one name for a resolver
+    if strict and known == authority and known.endswith("@"):
+        return True
+    location = known.rstrip("@").rpartition("@")[2]
+    run = _host_run(location)
+    host = run.rstrip(".-_")
+    goes_on = _GOES_ON.search(location, len(run))  # "localhost,evil.com" is one name for a resolver
     inside = policy.allows(host)
     if (strict or inside) and goes_on and goes_on[1].lower() in _TLDS:
         return True
@@ -258,9 +258,14 @@ def _leaves(authority: str, after: str, policy: LinkPolicy, *, strict: bool, cod
         return joined != host and _kind(joined) not in (None, "file")
     if strict:
         return host != "" and (known == authority or "." in host)
-    kind = _kind(host) or _kind(_ASCII_RUN.sub("", host))
-    code = code or (run is not None and _CALLED.match(location, run.end()) is not None)
+    kind = _kind(host) or _kind(_ASCII_RUN.sub("", host)) or _kind(_host_run(known))
+    code = code or _CALLED.match(location, len(run)) is not None
     return kind in ("host", "address") or (kind is not None and not code)
+
+
+def _host_run(location: str) -> str:
+    run = _HOST_RUN.match(location)
+    return run[0] if run else ""
 
 
 def _bare(text: str, policy: LinkPolicy) -> Iterator[tuple[int, str]]:
@@ -291,9 +296,10 @@ def _stands_for_host(host: str, tail: str, before: str, called: bool) -> bool:
         return tail != "" and len(labels) == 4 and _NETWORK.fullmatch(tail) is None
     if kind == "file":
         return _QUERY.search(tail) is not None or (port > 0 and path)
-    if (path and (len(labels) > 2 or labels[0] not in _RECEIVERS)) or port in (80, 443) or port >= 1024:
+    member = len(labels) == 2 and labels[0] in _RECEIVERS
+    if (path and not member) or port in (80, 443) or port >= 1024:
         return True
-    if labels[0] in _RECEIVERS or (called and labels[-1] != "com"):
+    if member or (called and labels[-1] != "com"):
         return False
     return kind == "host" or (kind == "name" and "_" not in host and host.rpartition(".")[2].islower())
 

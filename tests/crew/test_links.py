@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from linkify_it import LinkifyIt
 
@@ -85,6 +85,16 @@ BYPASSES = [
     r"\u0068ttp\u003a//evil.com",
     r"\x68\x74\x74\x70\x3a\x2f\x2fevil.com",
     r"http:\/\/evil.com\/x",
+    r"\57\57evil.technology/x",
+    "AGgAdAB0AHAAOgAvAC8AZQB2AGkAbAAuAGMAbwBt",
+    "data:text/html;base64,PHNjcmlwdCBzcmM9Ly9ldmlsLnRlY2hub2xvZ3k+",
+    "javascript:location='//evil.technology'",
+    "![x](//evil.technology/x.png)",
+    '"http" + "://evil.technology"',
+    "pip install git+https://evil.com/x",
+    "jdbc:mysql://evil.com/x",
+    "t.me/abc",
+    "evil.ru",
     "http://evil．com",
     "http://evil。com",
     "http://evil｡com",
@@ -186,6 +196,9 @@ BYPASSES = [
     "\\evil.com",
     "/evil.com/x",
     "@evil.com",
+    "self.evil.com",
+    "//evil.com@",
+    r"http:\u002f\u002fa\u00300.io",
     "@evil.technology/path",
     "&#" + "9" * 5000 + ";http://evil.bar",
     "%" * 50 + "http%3a//evil.bar",
@@ -317,7 +330,7 @@ LOOKALIKES = [
     "203.0.113.7/24 and 203.0.113.7/32.",
     "the .com domains, a .net assembly, sentence one. com port two",
     "'http://localhost'.search('x')",
-    "tar.br",
+    "tar.br and config.ru",
     "mailto:a@b.com?subject=x",
     "@app.get('/x')",
     "@pytest.fixture",
@@ -493,6 +506,7 @@ def inside_hosts(draw: st.DrawFn) -> str:
     return host
 
 
+@settings(deadline=None)
 @given(
     host=inside_hosts(),
     scheme=st.sampled_from(["http://", "HTTPS://", "ws://", "git://", "ssh://", "ftp://", "//", "http:/", "http:"]),
@@ -504,6 +518,7 @@ def test_a_host_inside_stays_allowed_in_any_notation(host: str, scheme: str, use
     assert external_link(f"see {scheme}{user}{host}{port}{rest}", POLICY) is None
 
 
+@settings(deadline=None)
 @given(link=st.sampled_from(BYPASSES), data=st.data())
 def test_invisible_characters_hide_no_link(link: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 5))):
@@ -512,6 +527,7 @@ def test_invisible_characters_hide_no_link(link: str, data: st.DataObject) -> No
     assert external_link(link, POLICY)
 
 
+@settings(deadline=None)
 @given(data=st.data(), space=st.sampled_from([" ", "\n", "\t", "\r\n", "  ", "\u3000"]))
 def test_one_break_hides_no_link(data: st.DataObject, space: str) -> None:
     link = data.draw(
@@ -531,6 +547,7 @@ LINKS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(link=LINKS, before=st.text(max_size=9), after=st.text(max_size=9), times=st.integers(1, 2), data=st.data())
 def test_base64_hides_no_link(link: str, before: str, after: str, times: int, data: st.DataObject) -> None:
     coded = f"{before} {link} {after}".encode()
@@ -545,6 +562,7 @@ def test_base64_hides_no_link(link: str, before: str, after: str, times: int, da
     assert external_link(data.draw(st.sampled_from(["", "x", "it: ", "x="])) + text, POLICY)
 
 
+@settings(deadline=None)
 @given(link=LINKS, data=st.data())
 def test_hex_and_percent_hide_no_link(link: str, data: st.DataObject) -> None:
     separator = data.draw(st.sampled_from(["", " ", ":", ", ", "\n"]))
@@ -566,12 +584,14 @@ NASTY = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(NASTY, max_size=20).map("".join))
 def test_no_text_is_too_odd(text: str) -> None:
     link = external_link(text, POLICY)
     assert link is None or 0 < len(link) <= 80
 
 
+@settings(deadline=None)
 @given(st.lists(NASTY, max_size=12).map("".join))
 def test_no_link_that_linkify_sees_gets_by(text: str) -> None:
     """linkify-it alone as the oracle: where it finds a whole link whose host is outside, so do we."""
