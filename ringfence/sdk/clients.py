@@ -16,7 +16,7 @@ from ringfence.sdk.agent import AgentOperations, Handler, Metadata
 from ringfence.sdk.calls import given
 from ringfence.sdk.duty import Duty, Pulse
 from ringfence.sdk.events import AsyncEventStream, EventStream, Following
-from ringfence.sdk.identity import Identity, Kept, config_dir
+from ringfence.sdk.identity import Identity, Kept, state_folder
 from ringfence.sdk.inbox import Inbox
 from ringfence.sdk.operator import OperatorOperations
 from ringfence.sdk.retrying import Patience
@@ -84,11 +84,11 @@ class _Agent(AgentOperations):
         self._acting = agent_name
         self._patience = Patience(retries=retries, longest_wait=timeout)
         self._inbox = Inbox()
-        folder = config_dir(os.environ) / "agents" if state_dir is None else Path(state_dir)
+        folder = state_folder(os.environ) if state_dir is None else Path(state_dir)
         self._identity = Identity(
             token or os.environ.get("RINGFENCE_TOKEN") or None,
             enrolment or os.environ.get("RINGFENCE_ENROLMENT") or None,
-            Kept(folder, self.hub_url, agent_name),
+            None if folder is None else Kept(folder, self.hub_url, agent_name),
         )
 
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 import httpx
 
 from ringfence.sdk.errors import RingfenceError, Unavailable, UnexpectedAnswer, Unreachable, answered
+from ringfence.sdk.retrying import distrusted, unreachable
 
 ACCEPTED = "text/event-stream"
 SILENCE = 45.0  # the server says something every 15 seconds
@@ -148,6 +149,8 @@ class Following:
         """Seconds until the next try; raises what can only go on failing, and what has failed for too long."""
         if error is not None and not isinstance(error, httpx.TransportError | Unavailable):
             raise error
+        if isinstance(error, httpx.TransportError) and distrusted(error):
+            raise unreachable("GET /events", error)
         now = self._clock()
         self._lost_at = now if self._lost_at is None else self._lost_at
         if self._give_up_after is not None and now - self._lost_at > self._give_up_after:

@@ -11,6 +11,7 @@ Without any of them nothing is sent: inside a sandbox the server knows by the co
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import re
 import tempfile
@@ -18,6 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ringfence.sdk.errors import NotRegistered
+
+log = logging.getLogger("ringfence.sdk")
 
 OWN, ENROLMENT = "rfag_", "rfen_"  # what an agent's and an enrolment token begin with
 
@@ -93,7 +96,10 @@ class Identity:
             return
         self._own = token
         if by is not None and by == self._enrolment and self._kept is not None:
-            self._kept.keep(token)
+            try:
+                self._kept.keep(token)
+            except OSError as error:
+                log.warning("the agent's token cannot be kept for the next process: %s", error)
 
     def learn(self) -> bool:
         """Whether another process has registered this agent in the meantime, and kept its token."""
@@ -114,7 +120,11 @@ def header(token: str | None) -> dict[str, str]:
     return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
-def config_dir(env: Mapping[str, str]) -> Path:
-    if named := env.get("RINGFENCE_CONFIG_DIR"):
-        return Path(named).expanduser()
-    return Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "ringfence"
+def state_folder(env: Mapping[str, str]) -> Path | None:
+    """Where tokens are kept; None where the user has no home, as in some sandboxes."""
+    try:
+        if named := env.get("RINGFENCE_CONFIG_DIR"):
+            return Path(named).expanduser() / "agents"
+        return Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "ringfence" / "agents"
+    except RuntimeError:
+        return None

@@ -48,9 +48,9 @@ def perform(call: Call[T], authorization: Callable[[], dict[str, str]], patience
         try:
             response: httpx.Response = yield Send(call, {**authorization(), **key})
         except httpx.TransportError as lost:
-            failure = unreachable(call, lost)
+            failure = unreachable(call.asked, lost)
             error: RingfenceError = failure
-            again = call.repeat is not Repeat.NEVER or not failure.maybe_done
+            again = (call.repeat is not Repeat.NEVER or not failure.maybe_done) and not distrusted(lost)
             maybe_done = maybe_done or failure.maybe_done
         else:
             if response.is_success:
@@ -79,12 +79,17 @@ def _passes(error: RingfenceError, call: Call[T]) -> bool:
     return not_done or call.repeat is not Repeat.NEVER
 
 
-def unreachable(call: Call[T], lost: httpx.TransportError) -> Unreachable:
+def distrusted(lost: httpx.TransportError) -> bool:
+    """Waiting makes no certificate better."""
+    return "CERTIFICATE_VERIFY_FAILED" in str(lost)
+
+
+def unreachable(asked: str, lost: httpx.TransportError) -> Unreachable:
     why = str(lost) or type(lost).__name__
-    if isinstance(lost, httpx.TimeoutException):
+    if distrusted(lost):
+        why = "its certificate is not trusted here: name its file in `ca`, or in RINGFENCE_CA"
+    elif isinstance(lost, httpx.TimeoutException):
         why = f"no answer in time ({type(lost).__name__})"
-    error = Unreachable(
-        f"Ringfence cannot be reached: {why}", asked=call.asked, maybe_done=not isinstance(lost, NOT_SENT)
-    )
+    error = Unreachable(f"Ringfence cannot be reached: {why}", asked=asked, maybe_done=not isinstance(lost, NOT_SENT))
     error.__cause__ = lost
     return error

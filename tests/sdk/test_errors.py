@@ -1,9 +1,11 @@
 """The server's errors arrive as the SDK's own, with all that was said."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
+from ringfence import AgentClient
 from ringfence.kernel import errors as theirs
 from ringfence.sdk import errors
 from tests.harness import Ringfence, running
@@ -98,15 +100,11 @@ def test_a_mistake_of_the_program_is_raised_where_a_refusal_is_false(twin: Twin)
         agent.transition_task(project, "", "ready")
 
 
-def test_too_many_messages_say_when_the_next_one_may_go(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from ringfence import AgentClient
-    from ringfence.kernel import migrations
-    from ringfence.settings import Settings
-
-    data = tmp_path_factory.mktemp("data")
-    migrations.upgrade(Settings(data=data))
-    with running(data, message_rate=2) as server:
-        agent = AgentClient(server.url, "claude", token=server.admin_token)
+def test_too_many_messages_say_when_the_next_one_may_go(template: Path, tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "data", template, message_rate=2) as server,
+        AgentClient(server.url, "claude", token=server.admin_token) as agent,
+    ):
         agent.register()
         agent.send_message("hermes", "1")
         agent.send_message("hermes", "2")
@@ -114,9 +112,8 @@ def test_too_many_messages_say_when_the_next_one_may_go(tmp_path_factory: pytest
             agent.send_message("hermes", "3")
         assert caught.value.retry_after is not None
         assert 30 < caught.value.retry_after <= 60
-        server.clock.advance(57.5)
+        server.clock.advance(58.5)
         assert agent.send_message("hermes", "after a wait")["content"] == "after a wait"
-        agent.close()
 
 
 def test_a_server_that_is_not_there_is_unreachable(twin: Twin, server: Ringfence) -> None:

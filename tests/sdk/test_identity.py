@@ -9,7 +9,7 @@ import pytest
 
 from ringfence import AgentClient
 from ringfence.sdk.errors import Conflict, NotRegistered, Unauthenticated
-from ringfence.sdk.identity import Identity, Kept
+from ringfence.sdk.identity import Identity, Kept, state_folder
 from tests.harness import Ringfence
 from tests.sdk.conftest import Lossy, Twin
 
@@ -166,6 +166,22 @@ def test_capabilities_survive_being_registered_again(twin: Twin, server: Ringfen
     server.admin.delete("/agents/claude")
     assert agent.ensure_registered()
     assert agent.match_capability("review") == ["claude"]
+
+
+def test_a_token_that_cannot_be_kept_is_used_all_the_same(
+    twin: Twin, server: Ringfence, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    agent = twin.agent(enrolment=enrolment(server), state_dir=tmp_path / "file")
+    assert agent.ensure_registered()
+    assert agent.heartbeat()
+    assert "cannot be kept" in caplog.text
+
+
+def test_a_user_without_a_home_keeps_nothing() -> None:
+    assert state_folder({"RINGFENCE_CONFIG_DIR": "~nobody-at-all/x"}) is None
+    assert state_folder({"RINGFENCE_CONFIG_DIR": "/etc/rf"}) == Path("/etc/rf/agents")
+    assert state_folder({"XDG_CONFIG_HOME": "/home/x/.conf"}) == Path("/home/x/.conf/ringfence/agents")
 
 
 def test_an_agents_own_token_comes_before_the_operators(server: Ringfence) -> None:
