@@ -26,7 +26,7 @@ TOKENS = [
     Column("kind", "kind"),
     Column("of", "subject"),
     Column("role", "role"),
-    Column("note", "note"),
+    Column("note", "note", prose=True),
     Column("created", when("created_at")),
     Column("expires", lambda it: "never" if not it["expires_at"] else when("expires_at")(it)),
     Column("last used", when("last_used_at")),

@@ -26,7 +26,7 @@ FACTS = [
     *COLUMNS[:4],
     Column("mode at most", "autonomy_ceiling"),
     *COLUMNS[4:],
-    Column("description", "description"),
+    Column("description", "description", prose=True),
     Column("registered", when("registered_at")),
     Column("paused", when("paused_at")),
     Column("paused because", "pause_reason"),
@@ -40,19 +40,23 @@ CHECKPOINTS = [
     Column("number", "sequence", right=True),
     Column("when", when("timestamp")),
     Column("task", "task_id"),
-    Column("state", "state"),
-    Column("rationale", "rationale"),
+    Column("state", "state", prose=True),
+    Column("rationale", "rationale", prose=True),
 ]
 REVOCATIONS = [
     Column("id", "id", whole=True),
     Column("agent", "agent"),
-    Column("reason", "reason"),
+    Column("reason", "reason", prose=True),
     Column("issued", when("issued_at")),
     Column("by", "issued_by"),
     Column("flush", "flush_required"),
     Column("acknowledged", lambda it: when("acknowledged_at")(it) if it["acknowledged"] else "no"),
 ]
-PROFILES = [Column("agent", "agent", whole=True), Column("capabilities", "tags"), Column("description", "description")]
+PROFILES = [
+    Column("agent", "agent", whole=True),
+    Column("capabilities", "tags"),
+    Column("description", "description", prose=True),
+]
 
 Name = Annotated[str, Argument(metavar="AGENT", help="Its name, or how the name begins.")]
 Reason = Annotated[str, Option("--reason", "-r", help="Why; the agent is told.")]

@@ -1,6 +1,10 @@
 """Everything that happened: the live feed, and the audit log."""
 
 import json
+import os
+import select
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -69,8 +73,17 @@ def tail(
         if not follow:  # agents may follow, and not read the log
             raise
     if follow:
+        threading.Thread(target=_end_with_the_reader, daemon=True).start()
         for it in _follow(run, after, filters):
             show(it)
+
+
+def _end_with_the_reader() -> None:
+    """`| head` leaves when it has enough, which we would notice at the next event only."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)  # tells of errors alone: the pipe has no reader any more
+    poll.poll()
+    os._exit(0)
 
 
 def _newest(run: Invocation) -> int:

@@ -136,10 +136,9 @@ class Invocation:
     def done(self, answer: Answer, sentence: Told, value: Told) -> None:
         """What a change came to; or that it waits for approval."""
         if (proposal := answer.proposal) is not None:
-            waits = (
-                f"This waits for approval as proposal {proposal['id']}: `ringfence proposal approve {proposal['id']}`"
-            )
-            self.screen.done(answer.body, waits, proposal["id"])
+            which = proposal["id"]
+            waits = f"This waits for a person's approval: `ringfence proposal approve {which}`"
+            self.screen.done(answer.body, waits, which)
         else:
             self.screen.done(answer.body, _told(sentence), _told(value))
 

@@ -41,6 +41,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "version": ("shell", SHELL, "Print the version."),
 }
 
+COMPLETING = "_RINGFENCE_COMPLETE"
 EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 
 
@@ -81,7 +82,7 @@ def build() -> Any:
 
 
 def main() -> int:
-    if "_RINGFENCE_COMPLETE" in os.environ:
+    if COMPLETING in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
@@ -93,6 +94,11 @@ def main() -> int:
     except (Abort, KeyboardInterrupt):
         return INTERRUPTED
     except ReaderGone:
+        _close_output()
+        return 0
+    except SystemExit as exit_:  # what typer and rich make of a broken pipe, and of a request for completions
+        if exit_.code != 1 or COMPLETING in os.environ:
+            raise
         _close_output()
         return 0
     except Problem as problem:

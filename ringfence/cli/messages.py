@@ -25,7 +25,7 @@ COLUMNS = [
     Column("to", "to"),
     Column("state", _state),
     Column("thread", "thread"),
-    Column("content", "content"),
+    Column("content", "content", prose=True),
 ]
 THREADS = [
     Column("id", "id", whole=True),

@@ -182,7 +182,7 @@ def board(
         return
     columns = [
         Column("id", "id", whole=True), Column("column", "status"), Column("priority", "priority"),
-        Column("assigned to", "assigned_to"), Column("title", "title"),
+        Column("assigned to", "assigned_to"), Column("title", "title", prose=True),
     ]  # fmt: skip
     run.screen.items(tasks, columns if lanes == "none" else [*columns, Column(lanes, "lane")], "no tasks")
 
@@ -191,7 +191,7 @@ def _draw(run: Invocation, columns: dict[str, list[Json]]) -> None:
     """The columns side by side, a card in each row."""
     heights = [len(columns.get(status, ())) for status in STATUSES]
     rows = [{status: _card(columns.get(status, ()), row) for status in STATUSES} for row in range(max(heights))]
-    shown = [Column(f"{status} {height}", status) for status, height in zip(STATUSES, heights, strict=True)]
+    shown = [Column(f"{status} {height}", status, prose=True) for status, height in zip(STATUSES, heights, strict=True)]
     run.screen.items(rows, shown, "no tasks")
 
 

@@ -6,18 +6,36 @@ from typer import Argument, Option
 
 from ringfence.cli.api import path
 from ringfence.cli.invocation import Invocation, Noun, one_of
-from ringfence.cli.screen import Column, when
+from ringfence.cli.screen import Column, Item, when
 
 proposal = Noun("proposal", "What advisory agents want to do: approve or deny.")
+
+WISHES = {
+    "transition": "move to {status}",
+    "create_task": "write “{title}”",
+    "edit_task": "edit",
+    "assign": "assign to {agent}",
+    "review": "sign as {reviewer}",
+}
+
+
+def wish(proposal: Item) -> object:
+    """What it wants to do, in words."""
+    words = WISHES.get(proposal["action"])
+    try:
+        return proposal["action"] if words is None else words.format_map(proposal["payload"])
+    except KeyError:
+        return proposal["action"]
+
 
 STATES = ("pending", "approved", "denied", "failed", "withdrawn", "expired")
 COLUMNS = [
     Column("id", "id", whole=True),
     Column("state", "state"),
     Column("agent", "agent"),
-    Column("wants to", "action"),
+    Column("wants to", wish, prose=True),
     Column("task", "task"),
-    Column("why", "why"),
+    Column("why", "why", prose=True),
     Column("created", when("created_at")),
 ]
 FACTS = [
@@ -26,7 +44,7 @@ FACTS = [
     Column("with", "payload"),
     Column("decided", when("decided_at")),
     Column("decided by", "decided_by"),
-    Column("note", "note"),
+    Column("note", "note", prose=True),
     Column("result", "result"),
 ]
 

@@ -43,6 +43,7 @@ class Column:
     style: str = ""
     right: bool = False
     whole: bool = False  # never shortened: an id, a name
+    prose: bool = False  # wrapped into the room that is left: a title, a reason
 
     def of(self, item: Item) -> str:
         found = item.get(self.text) if isinstance(self.text, str) else self.text(item)
@@ -162,13 +163,16 @@ class Screen:
         from rich.table import Table
         from rich.text import Text
 
+        console = self._console()
         table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+        columns = _fitting(items, columns, console.width)
         for column in columns:
             table.add_column(
                 column.heading,
                 justify="right" if column.right else "left",
-                no_wrap=column.whole,
-                overflow="fold" if column.whole else "ellipsis",
+                no_wrap=not column.prose,
+                overflow="fold" if column.whole or column.prose else "ellipsis",
+                min_width=_least(items, column),
             )
         for item in items:
             texts = [column.of(item) for column in columns]
@@ -178,7 +182,7 @@ class Screen:
                     for text, column in zip(texts, columns, strict=True)
                 )
             )
-        self._console().print(table)
+        console.print(table)
 
     def _aligned(self, items: Sequence[Item], columns: Sequence[Column]) -> None:
         rows = [[column.heading.upper() for column in columns]]
@@ -224,6 +228,26 @@ def say(stream: TextIO, sentence: str) -> None:
         raise
     except OSError:
         pass
+
+
+PROSE = 20  # cells that a wrapped text needs at least
+BETWEEN = 3
+
+
+def _fitting(items: Sequence[Item], columns: Sequence[Column], room: int) -> list[Column]:
+    """The columns in which something stands; where the window is too narrow for them, without the last ones."""
+    shown = [column for column in columns if any(column.of(item) != "-" for item in items)]
+    for last in [column for column in reversed(shown) if not (column.whole or column.prose)]:
+        if sum(_least(items, column) + BETWEEN for column in shown) - BETWEEN <= room:
+            break
+        shown.remove(last)
+    return shown
+
+
+def _least(items: Sequence[Item], column: Column) -> int:
+    """The width under which it could not be read."""
+    natural = max(_cells(text) for text in (column.heading, *(column.of(item) for item in items)))
+    return min(natural, PROSE) if column.prose else natural
 
 
 def _cells(text: str) -> int:

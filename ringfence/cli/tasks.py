@@ -11,18 +11,25 @@ from ringfence.cli.api import Json, file_path
 from ringfence.cli.invocation import Invocation, Noun, one_of
 from ringfence.cli.problems import NotFound, Usage
 from ringfence.cli.projects import FILES, STATUSES, at, fetch, send
-from ringfence.cli.screen import Column, moment, when
+from ringfence.cli.screen import Column, Item, moment, when
 
 task = Noun("task", "Tasks: units of work on a board.")
 
 PRIORITIES = ("P0", "P1", "P2", "P3")
+
+
+def holder(task: Item) -> object:
+    """Who has it; in the ready column a claim is held, an assignment waits."""
+    held = task["claimed_by"] is not None and task["status"] == "ready"
+    return f"{task['assigned_to']} (claimed)" if held else task["assigned_to"]
+
+
 COLUMNS = [
     Column("id", "id", whole=True),
     Column("status", "status"),
     Column("priority", "priority"),
-    Column("title", "title"),
-    Column("assigned to", "assigned_to"),
-    Column("claimed by", "claimed_by"),
+    Column("title", "title", prose=True),
+    Column("agent", holder),
     Column("labels", "labels"),
     Column("needs", "required_capabilities"),
     Column("updated", when("updated_at")),
@@ -30,7 +37,7 @@ COLUMNS = [
 FACTS = [
     *COLUMNS[:4],
     Column("project", "project_id"),
-    *COLUMNS[4:8],
+    *COLUMNS[4:],
     Column("blocked because", "blocked_reason"),
     Column("blocked by", "blocked_by"),
     Column("waits for", "waiting_for"),
@@ -42,19 +49,19 @@ FACTS = [
     Column("started", when("started_at")),
     Column("completed", when("completed_at")),
 ]
-READY = [COLUMNS[0], COLUMNS[2], COLUMNS[3], COLUMNS[7]]
+READY = [column for column in COLUMNS if column.text in ("id", "priority", "title", "required_capabilities")]
 COMMENTS = [
     Column("id", "id", whole=True),
     Column("when", when("created_at")),
     Column("who", "author"),
-    Column("said", "body"),
+    Column("said", "body", prose=True),
 ]
 MOVES = [
     Column("when", lambda it: moment(it["at"], seconds=True)),
     Column("from", "from"),
     Column("to", "to"),
     Column("by", "by"),
-    Column("note", "note"),
+    Column("note", "note", prose=True),
 ]
 RELATED = [Column("is", "is"), COLUMNS[0], COLUMNS[1], COLUMNS[2], COLUMNS[3]]
 
