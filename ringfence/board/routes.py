@@ -601,21 +601,22 @@ async def _uploaded(call: Call[Any, Any]) -> tuple[str | None, str, bytes]:
     if not call.request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Invalid("file required: send it as multipart/form-data, with `-F file=@PATH` for curl")
     most = call.server.settings.max_file
+    too_large = TooLarge(f"File too large (max {most} bytes)", code="file_too_large")
     try:
         async with call.request.form(max_files=1, max_fields=4, max_part_size=64 * 1024) as form:
-            file, uploader = form.get("file"), form.get("uploader")
+            file, said = form.get("file"), form.get("uploader")
             if not isinstance(file, UploadFile) or not file.filename:
                 raise Invalid("file required: the field `file` with a file name")
-            if isinstance(uploader, UploadFile):
+            if isinstance(said, UploadFile):
                 raise Invalid("uploader: a name, not a file")
-            filename, content = model.file_name(file.filename), await file.read()
+            uploader, filename, content = said or None, model.file_name(file.filename), await file.read()
     except TooLarge:
-        content = None
+        raise too_large from None
     except OSError as error:
         raise StorageFull(f"the upload cannot be kept ({error.strerror}): free some space, then repeat") from None
-    if content is None or len(content) > most:
-        raise TooLarge(f"File too large (max {most} bytes)", code="file_too_large")
-    return uploader or None, filename, content
+    if len(content) > most:
+        raise too_large
+    return uploader, filename, content
 
 
 # Between the JSON and the room's own types ----------------------------------------------------------------------------

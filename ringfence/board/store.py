@@ -236,24 +236,34 @@ COUNTS = {
     for agent in (False, True)
 }
 
-READY_QUEUE = Query(
-    sa.select(tasks)
-    .where(
-        tasks.c.project_id == p("project"),
-        _is(*WAITING),
-        tasks.c.claimed_by.is_(None),
-        tasks.c.assigned_to.is_(None) | (tasks.c.assigned_to == p("agent")) | (p("anybody", type_=sa.Integer) == 1),
-        sa.tuple_(tasks.c.priority, tasks.c.created_at, tasks.c.id)
-        > sa.tuple_(p("priority", type_=sa.Integer), p("created_at", type_=sa.BigInteger), p("id", type_=sa.Text)),
-        ~sa.exists().where(
-            dependencies.c.task_id == tasks.c.id,
-            dependencies.c.depends_on == (other := tasks.alias("other")).c.id,
-            other.c.status != sa.literal_column("'done'"),
-        ),
+
+def _claimable(status: Status) -> sa.Subquery:
+    """One column of the ready queue, read in the order of its index and no further than asked."""
+    other = tasks.alias("other")
+    waits = sa.exists().where(
+        dependencies.c.task_id == tasks.c.id,
+        dependencies.c.depends_on == other.c.id,
+        other.c.status != sa.literal_column("'done'"),
     )
-    .order_by(*_ORDER)
-    .limit(p("limit"))
-)
+    return (
+        sa.select(tasks)
+        .where(
+            tasks.c.project_id == p("project"),
+            tasks.c.status == sa.literal_column(f"'{status}'"),
+            tasks.c.claimed_by.is_(None),
+            tasks.c.assigned_to.is_(None) | (tasks.c.assigned_to == p("agent")) | (p("anybody", type_=sa.Integer) == 1),
+            sa.tuple_(tasks.c.priority, tasks.c.created_at, tasks.c.id)
+            > sa.tuple_(p("priority", type_=sa.Integer), p("created_at", type_=sa.BigInteger), p("id", type_=sa.Text)),
+            ~waits,
+        )
+        .order_by(*_ORDER)
+        .limit(p("limit"))
+        .subquery()
+    )
+
+
+_QUEUE = sa.union_all(*(sa.select(_claimable(status)) for status in WAITING)).subquery()
+READY_QUEUE = Query(sa.select(_QUEUE).order_by(_QUEUE.c.priority, _QUEUE.c.created_at, _QUEUE.c.id).limit(p("limit")))
 
 
 @cache

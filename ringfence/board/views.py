@@ -28,7 +28,7 @@ Cursor = Annotated[str, Field(max_length=200)]
 
 class NewProject(Fields):
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    creator: Name
+    creator: Annotated[str, Field(min_length=1, max_length=64)]
     visibility: Visibility = "open"
 
 

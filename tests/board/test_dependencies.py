@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -57,7 +58,7 @@ def test_a_failed_predecessor_blocks_the_whole_line_with_its_reason_and_frees_it
     tasks = line(project, 5)
     project.moved(tasks[2], "ready")
     project.moved(tasks[0], "blocked", blocked_reason="no licence")
-    for before, task in zip(tasks, tasks[1:], strict=False):
+    for before, task in pairwise(tasks):
         blocked = project.show(task)
         assert blocked["status"] == "blocked"
         assert blocked["blocked_by"] == before

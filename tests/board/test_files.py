@@ -16,6 +16,7 @@ import pytest
 from ringfence.board.files import Blobs
 from ringfence.kernel.errors import StorageFull
 from tests.board.conftest import Project, refused
+from tests.board.test_projects import pages
 from tests.harness import Ringfence
 
 MIB = 1 << 20
@@ -134,12 +135,7 @@ def test_files_are_listed_in_pages(project: Project):
     names = [f"{number:02}.txt" for number in range(7)]
     for name in names:
         upload(project, name, b"x")
-    found, cursor = [], ""
-    while cursor is not None:
-        params = {"limit": 3, **({"cursor": cursor} if cursor else {})}
-        page = project.admin.get(f"/api/v1{project.path}/files", params=params).json()
-        found += [item["filename"] for item in page["items"]]
-        cursor = page["next"]
+    found = [item["filename"] for item in pages(project.admin, f"/api/v1{project.path}/files", 3)]
     assert found == names
 
 
@@ -258,8 +254,10 @@ def test_an_upload_that_stops_in_the_middle_keeps_nothing(project: Project):
     headers = {"content-type": "multipart/form-data; boundary=b", "content-length": "100000"}
 
     def body() -> Iterator[bytes]:
-        yield FILE
-        raise ConnectionAbortedError
+        for part in (FILE, None):
+            if part is None:
+                raise ConnectionAbortedError
+            yield part
 
     with pytest.raises(ConnectionAbortedError):
         project.admin.post(f"{project.path}/files", content=body(), headers=headers)
