@@ -56,20 +56,19 @@ class Ringfence:
         self.house: House = build(self.settings, self.clock)
         self._server = server(self.house)
         self._thread = threading.Thread(target=self._run, name="ringfence", daemon=True)
-        started = threading.Event()
-        self._started = started
+        self._started = threading.Event()
         self._thread.start()
-        assert started.wait(20), "the server did not start"
+        assert self._started.wait(20), "the server did not start"
 
     def _run(self) -> None:
         async def run() -> None:
             self.loop = asyncio.get_running_loop()
-            serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-            while not self._server.started and not serving.done():
-                await asyncio.sleep(0.002)
-            self._started.set()
-            await serving
+            await self._server.serve(sockets=[self._socket])
 
+        async def greet() -> None:
+            self._started.set()
+
+        self._server.on_started = greet
         with asyncio.Runner(loop_factory=self._server.config.get_loop_factory()) as runner:
             runner.run(run())
 

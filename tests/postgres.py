@@ -39,12 +39,16 @@ class Cluster:
         if "user" in who:
             os.chown(self.folder, who["user"], who["group"])  # type: ignore[arg-type]
         data = self.folder / "data"
-        run = {"check": True, "stdout": subprocess.DEVNULL, "cwd": "/", **who}
+        run = {"stdout": subprocess.DEVNULL, "cwd": "/", **who}
         subprocess.run(
-            [_program("initdb"), "-D", data, "-U", "ringfence", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"], **run
+            [_program("initdb"), "-D", data, "-U", "ringfence", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
+            check=True,
+            **run,
         )  # type: ignore[call-overload]
         options = f"-k {self.folder} -c listen_addresses='' -c fsync=on -c max_connections=200"
-        subprocess.run([_program("pg_ctl"), "-D", data, "-w", "-l", self.folder / "log", "-o", options, "start"], **run)  # type: ignore[call-overload]
+        subprocess.run(
+            [_program("pg_ctl"), "-D", data, "-w", "-l", self.folder / "log", "-o", options, "start"], check=True, **run
+        )  # type: ignore[call-overload]
 
     def stop(self) -> None:
         subprocess.run(

@@ -51,7 +51,7 @@ class Place:
             return connection.execute(text).fetchall()
 
     def kept(self) -> dict[int, str]:
-        return dict(self.sql("SELECT id, value FROM things ORDER BY id"))  # type: ignore[arg-type]
+        return dict(self.sql("SELECT id, value FROM things ORDER BY id"))
 
 
 @pytest.fixture

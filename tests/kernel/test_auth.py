@@ -62,7 +62,16 @@ def csrf(client: httpx.Client) -> dict[str, str]:
 
 def test_a_token_that_is_unknown_malformed_or_none_lets_nobody_in(server: Ringfence) -> None:
     assert is_problem(server.client().get(ME), 401)
-    for header in ("Bearer nope", "Bearer", "Bearer  ", "Basic YTpi", "", "Bearer " + "x" * 8000, "nope", "Bearer \xff"):
+    for header in (
+        "Bearer nope",
+        "Bearer",
+        "Bearer  ",
+        "Basic YTpi",
+        "",
+        "Bearer " + "x" * 8000,
+        "nope",
+        "Bearer \xff",
+    ):
         reply = ask(server, request("GET", ME, f"Authorization: {header}"))
         assert reply.is_problem(401)
         assert reply.headers["www-authenticate"] == "Bearer"
@@ -116,7 +125,10 @@ def test_a_token_is_bounded_by_what_its_person_may_now(either: Ringfence) -> Non
 
 
 def test_a_change_of_people_reaches_the_other_server_soon(postgres_url: str, tmp_path: Path) -> None:
-    with running(tmp_path / "one", database=postgres_url) as one, running(tmp_path / "two", database=postgres_url) as two:
+    with (
+        running(tmp_path / "one", database=postgres_url) as one,
+        running(tmp_path / "two", database=postgres_url) as two,
+    ):
         invite(one, "ann", "operator")
         issued = one.admin.post("/api/v1/tokens", json={"name": "ann", "role": "operator"}).json()
         there = two.client(issued["token"])
@@ -133,7 +145,9 @@ def test_what_somebody_made_for_scripts_goes_with_them(either: Ringfence) -> Non
     script = either.client(ann.post("/api/v1/tokens", json={"name": "ci", "role": "operator"}).json()["token"])
     hidden = either.client(script.post("/api/v1/tokens", json={"name": "ci2", "role": "operator"}).json()["token"])
     enrolment = ann.post("/api/v1/enrolments", json={"uses": 5}).json()
-    other = either.client(either.admin.post("/api/v1/tokens", json={"name": "backup", "role": "viewer"}).json()["token"])
+    other = either.client(
+        either.admin.post("/api/v1/tokens", json={"name": "backup", "role": "viewer"}).json()["token"]
+    )
     assert [client.get(ME).status_code for client in (script, hidden, other)] == [200] * 3
     either.admin.patch("/api/v1/people/ann", json={"disabled": True})
     assert [client.get(ME).status_code for client in (script, hidden, other)] == [401, 401, 200]
@@ -272,7 +286,10 @@ def test_the_last_admin_of_everything_cannot_be_removed(either: Ringfence) -> No
 
 
 def test_two_admins_cannot_remove_each_other_at_once_on_two_servers(postgres_url: str, tmp_path: Path) -> None:
-    with running(tmp_path / "one", database=postgres_url) as one, running(tmp_path / "two", database=postgres_url) as two:
+    with (
+        running(tmp_path / "one", database=postgres_url) as one,
+        running(tmp_path / "two", database=postgres_url) as two,
+    ):
         for number in range(8):
             names = [f"ann{number}", f"bob{number}"]
             for name in names:
@@ -369,7 +386,9 @@ def test_a_browser_changes_nothing_without_the_header_and_json(server: Ringfence
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
         assert is_problem(client.post(path, content=body, headers={"content-type": kind} | token), 400, "content_type")
         chunks = iter([body.encode()])  # no Content-Length
-        assert is_problem(client.post(path, content=chunks, headers={"content-type": kind} | token), 400, "content_type")
+        assert is_problem(
+            client.post(path, content=chunks, headers={"content-type": kind} | token), 400, "content_type"
+        )
     for origin in ("https://evil.com", "null", f"http://127.0.0.1:{server.port + 1}", "http://localhost"):
         answer = client.post(path, content=body, headers=as_json | token | {"origin": origin})
         assert is_problem(answer, 403, "foreign_origin")
@@ -539,5 +558,3 @@ def test_used_tokens_are_told_of_and_old_ones_forgotten(either: Ringfence) -> No
     either.clock.advance(92 * DAY / SECOND)
     either.write(auth.forget)
     assert issued["id"] not in forever.get("/api/v1/tokens").text
-
-

@@ -32,9 +32,7 @@ async def write_until_killed(server: Process, label: str, writes: int) -> tuple[
         for count in range(10_000):
             note = f"{label}-{number}-{count}"
             try:
-                answer = await client.post(
-                    "/api/v1/enrolments", json={"note": note}, headers={"idempotency-key": note}
-                )
+                answer = await client.post("/api/v1/enrolments", json={"note": note}, headers={"idempotency-key": note})
             except httpx.HTTPError:
                 open_ended.append(note)
                 return
@@ -123,7 +121,7 @@ def test_who_was_not_answered_repeats_with_the_key_and_it_is_done_once(tmp_path:
 
 def fill(client: httpx.Client, label: str) -> tuple[list[str], httpx.Response]:
     """Write until it is refused: what was acknowledged, and the refusal."""
-    kept = []
+    kept: list[str] = []
     for number in range(5000):
         answer = client.post("/api/v1/enrolments", json={"note": f"{label}-{number}-" + "x" * 150})
         if answer.status_code != 201:
@@ -142,7 +140,8 @@ def survives_a_full_disk(client: httpx.Client, free_space: Callable[[], None]) -
     for _ in range(5):
         assert client.post("/api/v1/enrolments", json={"note": "y" * 200}).status_code in (201, 507)
         assert client.get("/ping").status_code == 200
-    listed, cursor = [], ""
+    listed: list[str] = []
+    cursor: str | None = ""
     while cursor is not None:  # what is there can be read
         page = client.get("/api/v1/tokens", params={"limit": 1000, "cursor": cursor}).json()
         listed += [token["id"] for token in page["items"]]
@@ -205,5 +204,3 @@ def test_a_full_disk_at_the_start_is_told_in_a_sentence(small_disk: Path) -> Non
         migrations.upgrade(Settings(data=small_disk))
     ballast.unlink()
     migrations.upgrade(Settings(data=small_disk))
-
-

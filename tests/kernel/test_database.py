@@ -272,7 +272,7 @@ async def test_a_connection_that_was_killed_while_idle_is_replaced_unnoticed(pos
 
 async def test_a_connection_killed_in_the_middle_of_a_batch_costs_nothing(postgres_place: Place) -> None:
     async with opened(postgres_place) as database:
-        killed = []
+        killed: list[int] = []
 
         def dies_once(tx: Transaction) -> None:
             add(2)(tx)
@@ -316,7 +316,7 @@ async def test_two_servers_whose_batches_wait_for_each_other_both_succeed(postgr
         both = threading.Barrier(2)
 
         def change(number: int, value: str, *, meet: bool) -> Callable[[Transaction], None]:
-            met = []
+            met: list[bool] = []
 
             def use_case(tx: Transaction) -> None:
                 tx.run(SET, which=number, value=value)
@@ -367,7 +367,7 @@ async def test_a_server_that_waits_too_long_for_another_answers_and_goes_on(post
 
 async def test_two_servers_that_make_the_same_thing_at_once_make_it_once(postgres_place: Place) -> None:
     async with opened(postgres_place) as one, opened(postgres_place) as other:
-        both, met = threading.Barrier(2), []
+        both, met = threading.Barrier(2), list[Transaction]()
 
         def once(tx: Transaction) -> str:
             if tx.row(ALL) is not None:
@@ -398,7 +398,11 @@ async def test_numbers_are_gapless_and_in_the_order_of_commits_on_two_servers(po
 
         watching = asyncio.create_task(watch())
         await asyncio.gather(
-            *(server.write(add(2 * number + offset)) for number in range(150) for offset, server in enumerate((one, other)))
+            *(
+                server.write(add(2 * number + offset))
+                for number in range(150)
+                for offset, server in enumerate((one, other))
+            )
         )
         stop.set()
         await watching

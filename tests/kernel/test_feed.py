@@ -330,8 +330,7 @@ async def _subscribe(
         transport, subscriber = await loop.create_connection(Subscriber, "127.0.0.1", server.port)
         transports.append(transport)
         subscribers.append(subscriber)
-    while server.house.feed.subscribers < count + 1:
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(until, lambda: server.house.feed.subscribers == count + 1)
     stall.start()
     through = server.house.feed.last + batches * each
     for _ in range(batches):
@@ -347,7 +346,10 @@ async def _subscribe(
 
 
 def test_two_servers_tell_all_events_once_and_in_order_through_a_restart(postgres_url: str, tmp_path: Path) -> None:
-    with running(tmp_path / "one", database=postgres_url) as one, running(tmp_path / "two", database=postgres_url) as two:
+    with (
+        running(tmp_path / "one", database=postgres_url) as one,
+        running(tmp_path / "two", database=postgres_url) as two,
+    ):
         start = max(one.house.feed.last, two.house.feed.last)
         until(lambda: one.house.feed.last == two.house.feed.last)
         start = one.house.feed.last
@@ -385,7 +387,10 @@ def test_two_servers_tell_all_events_once_and_in_order_through_a_restart(postgre
 
 
 def test_a_feed_whose_connections_are_killed_goes_on(postgres_url: str, tmp_path: Path) -> None:
-    with running(tmp_path / "one", database=postgres_url) as one, running(tmp_path / "two", database=postgres_url) as two:
+    with (
+        running(tmp_path / "one", database=postgres_url) as one,
+        running(tmp_path / "two", database=postgres_url) as two,
+    ):
         until(lambda: one.house.feed.last == two.house.feed.last)
         with stream(two) as events:
             events.block()
@@ -402,11 +407,12 @@ def test_a_feed_whose_connections_are_killed_goes_on(postgres_url: str, tmp_path
 
 
 def test_a_client_that_comes_from_a_server_that_is_ahead_sees_nothing_twice(postgres_url: str, tmp_path: Path) -> None:
-    with running(tmp_path / "one", database=postgres_url) as one, running(tmp_path / "two", database=postgres_url) as two:
+    with (
+        running(tmp_path / "one", database=postgres_url) as one,
+        running(tmp_path / "two", database=postgres_url) as two,
+    ):
         for _ in range(20):
             last = tell(one, 3)
             with stream(two, after=last) as events:
                 following = tell(one, 1)
                 assert events.events(following) == [following]
-
-

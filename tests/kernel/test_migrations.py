@@ -14,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-import ringfence.app  # every room's tables
+import ringfence.app  # noqa: F401  every room's tables
 from ringfence.kernel import migrations
 from ringfence.kernel.errors import Unavailable
 from ringfence.kernel.tables import metadata
@@ -22,8 +22,6 @@ from ringfence.settings import Settings
 from tests.harness import running
 from tests.kernel.conftest import Place
 from tests.postgres import Cluster
-
-assert ringfence.app.build
 
 
 def settings_of(place: Place) -> Settings:
@@ -84,7 +82,9 @@ def test_an_upgrade_that_was_killed_in_the_middle_did_not_happen(tmp_path: Path)
         "    if sum('CREATE TABLE' in one for one in made) == 5: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"migrations.upgrade(Settings(data=Path({str(tmp_path)!r})))\n"
     )
-    killed = subprocess.run([sys.executable, "-c", script], check=False, cwd=Path.cwd(), env={**os.environ, "PYTHONPATH": "."})
+    killed = subprocess.run(
+        [sys.executable, "-c", script], check=False, cwd=Path.cwd(), env={**os.environ, "PYTHONPATH": "."}
+    )
     assert killed.returncode == -signal.SIGKILL
     with sqlite3.connect(tmp_path / "ringfence.db") as connection:
         assert connection.execute("SELECT count(*) FROM sqlite_master").fetchall() == [(0,)]

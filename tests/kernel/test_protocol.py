@@ -84,7 +84,9 @@ def test_a_head_without_end_is_cut_off(port: int) -> None:
         assert connection.send(request("GET", "/ping", "X: " + "x" * 60_000)).reply().status == 200
 
 
-@pytest.mark.parametrize("start", [b"", b"GET", b"GET /ping HTTP/1.1\r\n", b"GET /ping HTTP/1.1\r\nHost: 127.0.0.1\r\nX"])
+@pytest.mark.parametrize(
+    "start", [b"", b"GET", b"GET /ping HTTP/1.1\r\n", b"GET /ping HTTP/1.1\r\nHost: 127.0.0.1\r\nX"]
+)
 def test_a_head_that_does_not_arrive_is_not_waited_for(hasty: int, start: bytes) -> None:
     with wire(hasty) as connection:
         started = time.monotonic()

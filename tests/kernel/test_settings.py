@@ -1,6 +1,7 @@
 """Where a setting comes from, and how a wrong one is told of."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,9 @@ from ringfence.settings import Settings, SettingsError
 ENV = {"HOME": "/nonexistent"}
 
 
-def load(tmp_path: Path, file: str | bytes | None = None, env: dict[str, str] | None = None, **flags: object) -> Settings:
+def load(
+    tmp_path: Path, file: str | bytes | None = None, env: dict[str, str] | None = None, **flags: object
+) -> Settings:
     if file is not None:
         (tmp_path / "ringfence.toml").write_bytes(file if isinstance(file, bytes) else file.encode())
     return Settings.load(env={**ENV, "RINGFENCE_DATA": str(tmp_path), **(env or {})}, **flags)  # type: ignore[arg-type]
@@ -64,7 +67,8 @@ def test_a_wrong_value_is_named_with_its_key_and_its_source(tmp_path: Path, sour
     elif source == "env":
         said, where = told(tmp_path, env={f"RINGFENCE_{key.upper()}": value}), f"RINGFENCE_{key.upper()}"
     else:
-        said, where = told(tmp_path, **{key: value}), f"the flag --{key.replace('_', '-')}"
+        flag: dict[str, Any] = {key: value}
+        said, where = told(tmp_path, **flag), f"the flag --{key.replace('_', '-')}"
     assert said.startswith(f"{key}: ")
     assert repr(value) in said
     assert f"in {where})" in said
@@ -130,7 +134,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 def test_settings_do_not_change_once_they_are_valid(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="frozen"):
-        load(tmp_path).port = 1
+        load(tmp_path).port = 1  # type: ignore[misc]
     copied = Settings.model_validate_json(load(tmp_path, port=1).model_dump_json())
     assert copied == load(tmp_path, port=1)
 

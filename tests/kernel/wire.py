@@ -175,7 +175,9 @@ class Stream:
 
 
 @contextlib.contextmanager
-def stream(server: Ringfence, token: str = "", after: int | None = None, query: str = "", **more: Any) -> Iterator[Stream]:
+def stream(
+    server: Ringfence, token: str = "", after: int | None = None, query: str = "", **more: Any
+) -> Iterator[Stream]:
     found = Stream(server.port, token or server.admin_token, after, query, **more)
     try:
         yield found
