@@ -45,7 +45,7 @@ class Cluster:
             check=True,
             **run,
         )  # type: ignore[call-overload]
-        options = f"-k {self.folder} -c listen_addresses='' -c fsync=on -c max_connections=200"
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=200"
         subprocess.run(
             [_program("pg_ctl"), "-D", data, "-w", "-l", self.folder / "log", "-o", options, "start"], check=True, **run
         )  # type: ignore[call-overload]
