@@ -106,7 +106,7 @@ class AgentOperations(Projects, Tasks, Crew, Messages):
     def unregister(self) -> Steps[bool]:
         """Leave: what was claimed returns to the queue, and this agent's token ends."""
         try:
-            yield from self._remove(self._me)
+            yield from self._remove(self._me, Done)
         except (Refused, NotFound, NotRegistered, ServerError, Unreachable) as error:
             log.warning("%s is not unregistered: %s", self.agent_name, error)
             return False

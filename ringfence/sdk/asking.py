@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar, cast
 import httpx
 
 from ringfence.sdk import identity
-from ringfence.sdk.calls import Call, Json, Repeat, Upload, body, done, given
+from ringfence.sdk.calls import Call, Json, Repeat, Upload, body, given
 from ringfence.sdk.errors import Conflict, Forbidden, NotFound, RuleBroken
 from ringfence.sdk.retrying import Patience, perform
 from ringfence.sdk.steps import Steps
-from ringfence.sdk.views import Page, is_proposed
+from ringfence.sdk.views import Page, Proposed, is_proposed
 
 T = TypeVar("T")
 PAGE = 500
@@ -60,14 +60,14 @@ class Asking:
         """Put a file there: twice is as once."""
         return self._ask(Call(method="POST", path=where, reads=Json(kind), body=given(**fields), upload=upload))
 
-    def _remove(self, where: str) -> Steps[bool]:
+    def _remove(self, where: str, kind: type[T]) -> Steps[T | Proposed | None]:
         """Remove a thing. Gone by an earlier try of the same is removed too."""
         try:
-            return (yield from self._ask(Call(method="DELETE", path=where, reads=done)))
+            return (yield from self._ask(Call(method="DELETE", path=where, reads=Json(kind))))
         except NotFound as error:
             if not error.repeated:
                 raise
-            return True
+            return None
 
     def _agreed(self, steps: Steps[object]) -> Steps[bool]:
         """Whether it was done. A refusal is an answer here, and logged; what is wrong with the program is not."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from ringfence.sdk.asking import Asking
-from ringfence.sdk.calls import Call, Json, Repeat, Upload, content, file_path, given, path
-from ringfence.sdk.errors import Forbidden, NotFound, RuleBroken
+from ringfence.sdk.calls import Call, Repeat, Upload, content, file_path, given, path
+from ringfence.sdk.errors import Forbidden, RuleBroken
 from ringfence.sdk.steps import Steps, operation
 from ringfence.sdk.views import (
     Board,
@@ -53,7 +53,7 @@ class Projects(Asking):
 
     @operation
     def delete_project(self, project_id: str) -> Steps[bool]:
-        return self._agreed(self._remove(path("projects", project_id)))
+        return self._agreed(self._remove(path("projects", project_id), Done))
 
     @operation
     def join_project(self, project_id: str, agent: str | None = None) -> Steps[bool]:
@@ -116,7 +116,7 @@ class Projects(Asking):
 
     @operation
     def delete_file(self, project_id: str, filename: str) -> Steps[bool]:
-        return self._agreed(self._remove(file_path("projects", project_id, "files", name=filename)))
+        return self._agreed(self._remove(file_path("projects", project_id, "files", name=filename), Done))
 
 
 class Tasks(Asking):
@@ -203,7 +203,7 @@ class Tasks(Asking):
 
     @operation
     def delete_task(self, project_id: str, task_id: str) -> Steps[bool]:
-        return self._agreed(self._remove(_task(project_id, task_id)))
+        return self._agreed(self._remove(_task(project_id, task_id), Done))
 
     # Moving ---------------------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Tasks(Asking):
 
     @operation
     def withdraw_review(self, project_id: str, task_id: str, reviewer: str | None = None) -> Steps[bool]:
-        return self._agreed(self._remove(_task(project_id, task_id, "reviewers", self._whom(reviewer), v1=True)))
+        return self._agreed(self._remove(_task(project_id, task_id, "reviewers", self._whom(reviewer), v1=True), Done))
 
     # What belongs to a task -----------------------------------------------------------------------------------------
 
@@ -339,7 +339,7 @@ class Tasks(Asking):
 
     @operation
     def delete_comment(self, project_id: str, task_id: str, comment_id: str) -> Steps[bool]:
-        return self._agreed(self._remove(_task(project_id, task_id, "comments", comment_id, v1=True)))
+        return self._agreed(self._remove(_task(project_id, task_id, "comments", comment_id, v1=True), Done))
 
     @operation
     def dependencies(self, project_id: str, task_id: str) -> Steps[Dependencies]:
@@ -347,19 +347,14 @@ class Tasks(Asking):
         return self._get(_task(project_id, task_id, "dependencies", v1=True), Dependencies)
 
     @operation
-    def add_dependency(self, project_id: str, task_id: str, depends_on: str) -> Steps[Task]:
+    def add_dependency(self, project_id: str, task_id: str, depends_on: str) -> Steps[Task | Proposed]:
         """Let the task wait for another."""
         return self._create(_task(project_id, task_id, "dependencies", v1=True), Task, depends_on=depends_on)
 
     @operation
-    def remove_dependency(self, project_id: str, task_id: str, depends_on: str) -> Steps[Task]:
-        where = _task(project_id, task_id, "dependencies", depends_on, v1=True)
-        try:
-            return (yield from self._ask(Call(method="DELETE", path=where, reads=Json(Task))))
-        except NotFound as error:
-            if not error.repeated:
-                raise
-            return (yield from self._get(_task(project_id, task_id), Task))
+    def remove_dependency(self, project_id: str, task_id: str, depends_on: str) -> Steps[Task | Proposed]:
+        left = yield from self._remove(_task(project_id, task_id, "dependencies", depends_on, v1=True), Task)
+        return left if left is not None else (yield from self._get(_task(project_id, task_id), Task))
 
     @operation
     def attach_file(self, project_id: str, task_id: str, filename: str, content: bytes) -> Steps[Uploaded]:
@@ -376,7 +371,7 @@ class Tasks(Asking):
 
     @operation
     def delete_attachment(self, project_id: str, task_id: str, filename: str) -> Steps[bool]:
-        return self._agreed(self._remove(_attachment(project_id, task_id, filename)))
+        return self._agreed(self._remove(_attachment(project_id, task_id, filename), Done))
 
     @operation
     def find_tasks(

@@ -98,9 +98,5 @@ def body(response: httpx.Response) -> Any:
         raise UnexpectedAnswer(f"the answer is not JSON but {start!r}: is this URL a Ringfence?") from None
 
 
-def done(_: httpx.Response) -> bool:
-    return True
-
-
 def content(response: httpx.Response) -> bytes:
     return response.content

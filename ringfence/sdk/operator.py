@@ -59,7 +59,7 @@ class OperatorOperations(Projects, Tasks, Crew, Messages):
 
     @operation
     def unregister_agent(self, agent: str) -> Steps[bool]:
-        return self._agreed(self._remove(path("agents", agent)))
+        return self._agreed(self._remove(path("agents", agent), Done))
 
     @operation
     def set_capabilities(self, agent: str, tags: Iterable[str] | str, description: str = "") -> Steps[Tagged]:
@@ -111,9 +111,7 @@ class OperatorOperations(Projects, Tasks, Crew, Messages):
     @operation
     def revoke_agent(self, agent: str, reason: str = "", *, flush: bool = True) -> Steps[Revoked]:
         """Halt an agent. With a flush its claims return, and its unread messages are set aside."""
-        return self._change(
-            "POST", path("agents", agent, "revoke"), Revoked, {"reason": reason, "flush_required": flush}
-        )
+        return self._create(path("agents", agent, "revoke"), Revoked, reason=reason, flush_required=flush)
 
     @operation
     def revocations(self, agent: str | None = None, *, limit: int | None = None) -> Steps[list[Revocation]]:
@@ -191,7 +189,7 @@ class OperatorOperations(Projects, Tasks, Crew, Messages):
 
     @operation
     def revoke_token(self, token_id: str) -> Steps[bool]:
-        return self._agreed(self._remove(path(*V1, "tokens", token_id)))
+        return self._agreed(self._remove(path(*V1, "tokens", token_id), Token))
 
     # The record -----------------------------------------------------------------------------------------------------
 

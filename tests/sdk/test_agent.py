@@ -342,6 +342,8 @@ def test_what_waits_for_approval_is_not_done(agent: Any, project: str, task: str
     assert agent.transition_task(project, task, "in_progress") is False
     assert is_proposed(agent.create_task(project, "new"))
     assert is_proposed(agent.edit_task(project, task, title="new"))
+    assert agent.delete_task(project, task) is False
+    assert agent.get_task(project, task)["id"] == task
     assert is_proposed(agent.claim_next(project)) or agent.claim_next(project) is None
     waiting = agent.proposals()
     assert agent.withdraw_proposal(waiting[0]["id"])["state"] == "withdrawn"

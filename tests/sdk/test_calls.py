@@ -10,26 +10,25 @@ from hypothesis import strategies as st
 from ringfence.sdk.calls import Call, Json, Upload, file_path, path
 from ringfence.sdk.calls import given as given_fields
 
+CLIENT = httpx.Client(base_url="http://hub:8080")
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
 @given(st.lists(NAMES, min_size=1, max_size=3))
 def test_any_names_arrive_as_they_were_and_where_they_belong(names: list[str]) -> None:
-    client = httpx.Client(base_url="http://hub:8080")
-    sent = Call(method="GET", path=path("a", *names), reads=Json(dict)).request(client, {})
+    sent = Call(method="GET", path=path("a", *names), reads=Json(dict)).request(CLIENT, {})
     raw = sent.url.raw_path.decode()
     assert [unquote(part) for part in raw.split("/")[1:]] == ["a", *names]
 
 
 @given(NAMES)
 def test_a_files_name_keeps_its_slashes_and_nothing_more(name: str) -> None:
-    client = httpx.Client(base_url="http://hub:8080")
     try:
         where = file_path("files", name=name)
     except ValueError:
         assert "" in name.split("/")
         return
-    sent = Call(method="GET", path=where, reads=Json(dict)).request(client, {})
+    sent = Call(method="GET", path=where, reads=Json(dict)).request(CLIENT, {})
     raw = sent.url.raw_path.decode()
     assert "/../" not in raw + "/"
     assert [unquote(part) for part in raw.split("/")[2:]] == name.split("/")
