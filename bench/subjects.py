@@ -66,21 +66,28 @@ def ringfence(port: int) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def hub(folder: Path, port: int) -> Iterator[Subject]:
-    """The prior hub as shipped: Flask's server, state in memory. `folder` holds its `hub/`, and a venv in `venv/`."""
-    start = f"import hub.server; hub.server.app.run(host='127.0.0.1', port={port}, threaded=True)"
+    """The prior hub as shipped: Flask's server, state in memory. `folder` holds its `hub/`, and a venv in `venv/`.
+
+    Its server would write a line for each request; ours writes none, so here neither does."""
+    start = (
+        "import logging, hub.server; logging.getLogger('werkzeug').setLevel('WARNING'); "
+        f"hub.server.app.run(host='127.0.0.1', port={port}, threaded=True)"
+    )
     python = folder / "venv/bin/python"
     process = subprocess.Popen([python, "-c", start], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _await(port)
+        _await(port, process)
         yield Subject("hub", f"http://127.0.0.1:{port}", [process.pid])
     finally:
         process.terminate()
         process.wait(10)
 
 
-def _await(port: int) -> None:
+def _await(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"the copy of the hub ended with status {process.returncode}: {process.args!r}")
         with contextlib.suppress(httpx.HTTPError):
             if httpx.get(f"http://127.0.0.1:{port}/ping", trust_env=False).status_code == 200:
                 return
