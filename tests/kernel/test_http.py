@@ -506,3 +506,11 @@ def test_a_stop_lets_a_request_end_and_then_takes_none(tmp_path: Path, template:
             stopping.join(20)
             assert time.monotonic() - started < 8
         server.start()
+
+
+def test_invented_methods_do_not_make_the_metrics_grow(server):
+    client = server.client(server.admin_token)
+    for number in range(5):
+        client.request(f"INVENTED{number}", "/ping")
+    assert "INVENTED" not in client.get("/metrics").text
+    assert 'method="other"' in client.get("/metrics").text

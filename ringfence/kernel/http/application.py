@@ -13,6 +13,7 @@ handler                           its error, or its answer, as JSON
 import asyncio
 import contextlib
 import ipaddress
+import itertools
 import logging
 import re
 import time
@@ -45,13 +46,13 @@ from ringfence.kernel.errors import (
 from ringfence.kernel.events.model import Actor
 from ringfence.kernel.http.endpoint import Access, Answer, Call, Endpoint, Page, Server, parse_body, parse_query
 from ringfence.kernel.http.stream import EventStream
-from ringfence.kernel.ids import new
 from ringfence.settings import Settings
 
 log = logging.getLogger("ringfence.http")
 NOBODY = Principal(TokenKind.API, "nobody")
 UPLOAD_OVERHEAD = 64 * 1024
 BODY_SECONDS = 60.0  # a body that takes longer is not waited for
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?", re.ASCII)
@@ -72,6 +73,22 @@ class Metrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
         )  # fmt: skip
         self.in_flight = Gauge("ringfence_http_requests_in_flight", "Requests being answered.", registry=self.registry)
+        # The library looks its labels up anew each time, under a lock; routes and statuses are few.
+        self._counters: dict[tuple[str, str, int], Counter] = {}
+        self._timers: dict[str, Histogram] = {}
+
+    def count(self, method: str, route: str, status: int) -> None:
+        key = (method if method in METHODS else "other", route, status)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self.requests.labels(key[0], route, str(status))
+        counter.inc()
+
+    def time(self, route: str, seconds: float) -> None:
+        timer = self._timers.get(route)
+        if timer is None:
+            timer = self._timers[route] = self.seconds.labels(route)
+        timer.observe(seconds)
 
 
 def cookie_name(settings: Settings, scope: Scope) -> str:
@@ -254,6 +271,8 @@ class Gatekeeper:
         self._server = server
         self._auth = auth
         self._metrics = metrics
+        self._started = f"{time.time_ns() // 1000:x}-"
+        self._requests = itertools.count(1)
         settings = server.settings
         public = urlsplit(settings.public_url)
         self._hosts = {
@@ -274,7 +293,7 @@ class Gatekeeper:
         headers = Headers(scope=scope)
         request_id = headers.get("x-request-id", "")
         if not _REQUEST_ID.fullmatch(request_id):
-            request_id = new("req")
+            request_id = f"req_{self._started}{next(self._requests):x}"
         status = 0
 
         async def send_with_id(message: Message) -> None:
@@ -304,9 +323,9 @@ class Gatekeeper:
             self._metrics.in_flight.dec()
             took = time.perf_counter() - started
             route = scope.get("ringfence.route", "-")
-            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            self._metrics.count(scope["method"], route, status)
             if not scope.get("ringfence.stream"):
-                self._metrics.seconds.labels(route).observe(took)
+                self._metrics.time(route, took)
             level = logging.ERROR if status >= 500 else logging.INFO if status >= 400 or took > 1 else logging.DEBUG
             if log.isEnabledFor(level):
                 facts = {"request_id": request_id, "method": scope["method"], "path": scope["path"][:200]}

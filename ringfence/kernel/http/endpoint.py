@@ -293,6 +293,8 @@ def parse_body(model: type[B], raw: bytes) -> B:
 
 
 def parse_query(model: type[Q], request: Request) -> Q:
+    if not request.scope["query_string"]:
+        return _nothing_asked(model)
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         field = model.model_fields.get(name)
@@ -300,10 +302,25 @@ def parse_query(model: type[Q], request: Request) -> Q:
             given.setdefault(name, []).append(value)
         else:
             given[name] = value
+    return _query(model, given)
+
+
+def _query(model: type[Q], given: dict[str, Any]) -> Q:
     try:
         return model.model_validate(given)
     except ValidationError as error:
         raise Invalid(explain(error, model, "query parameter"), code="invalid_query") from None
+
+
+_defaults: dict[type[Fields], Fields] = {}
+
+
+def _nothing_asked(model: type[Q]) -> Q:
+    """What most requests ask: a query's defaults, which are the same each time."""
+    found = _defaults.get(model)
+    if found is None:
+        found = _defaults[model] = _query(model, {})
+    return cast(Q, found)
 
 
 def explain(error: ValidationError, model: type[BaseModel], what: str = "field") -> str:
