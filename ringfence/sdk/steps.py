@@ -136,6 +136,7 @@ class operation(Generic[P, T]):
         functools.update_wrapper(self, steps)
         self.steps = steps
         self.__signature__ = inspect.signature(steps)
+        self._bound = self.__signature__.replace(parameters=list(self.__signature__.parameters.values())[1:])
 
     @overload
     def __get__(self, client: Blocking, owner: object = None) -> Callable[P, T]: ...
@@ -148,7 +149,7 @@ class operation(Generic[P, T]):
             return self
         method: Any = self._awaitable(client) if isinstance(client, Awaiting) else self._plain(client)
         functools.update_wrapper(method, self.steps)
-        method.__signature__ = self.__signature__.replace(parameters=[*self.__signature__.parameters.values()][1:])
+        method.__signature__ = self._bound
         return method
 
     def __call__(self, client: Any, *args: P.args, **kwargs: P.kwargs) -> Any:

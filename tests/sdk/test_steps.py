@@ -1,6 +1,10 @@
 """Both twins offer the same, documented methods; each is written once."""
 
 import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,19 +104,21 @@ def test_a_method_can_be_called_on_the_class() -> None:
     assert AgentClient.heartbeat(client) is False
 
 
-def test_the_server_does_not_load_the_client() -> None:
-    import subprocess
-    import sys
+@pytest.mark.parametrize("kind", [AgentClient, Client])
+def test_every_method_is_in_the_documentation(kind: type) -> None:
+    text = (Path(__file__).parents[2] / "docs/sdk.md").read_text()
+    named = set(re.findall(r"`(\w+)[(`]", text)) | set(re.findall(r"\.(\w+)\(", text))
+    public = {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+    assert public - named <= {"close"}
 
+
+def test_the_server_does_not_load_the_client() -> None:
     program = "import sys, ringfence, ringfence.app; print([name for name in sys.modules if 'ringfence.sdk' in name])"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
 def test_the_client_does_not_load_the_server() -> None:
-    import subprocess
-    import sys
-
     program = (
         "import sys; from ringfence import AgentClient; "
         "print([name for name in sys.modules if name.startswith(('ringfence.', 'sqlalchemy', 'starlette', 'pydantic'))"
