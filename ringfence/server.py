@@ -19,11 +19,11 @@ from typing_extensions import TypedDict
 
 from ringfence.app import House, build
 from ringfence.kernel import logs, migrations
-from ringfence.kernel.auth.model import Principal, Role, TokenKind, check_name
+from ringfence.kernel.auth.model import Principal, Role, TokenKind
 from ringfence.kernel.auth.routes import signin_url
 from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.database import Transaction
-from ringfence.kernel.errors import Invalid, RingfenceError, Unauthenticated
+from ringfence.kernel.errors import Conflict, Invalid, RingfenceError, Unauthenticated
 from ringfence.kernel.events.model import SYSTEM
 from ringfence.settings import Settings
 from ringfence.supervisor import BACKLOG
@@ -112,7 +112,7 @@ async def _good_token(auth: Auth, tokens: list[str]) -> tuple[str, str] | None:
     """The first of these that still opens everything, and whose it is."""
     for secret in tokens:
         try:
-            principal = await auth.principal(secret)
+            principal = await auth.holder(secret)
         except Unauthenticated:
             continue
         if principal.may(Role.ADMIN) and principal.projects is None:
@@ -124,8 +124,7 @@ def _welcome(tx: Transaction, auth: Auth, order: Order, known: tuple[str, str] |
     admins = [person.name for person in auth.list_people(tx) if person.role is Role.ADMIN and not person.disabled_at]
     code = None
     if not admins:
-        person = _possible(order.owner)
-        code = auth.invite(tx, None, person, Role.ADMIN)[1]
+        person, code = _first_person(tx, auth, order.owner)
     else:
         preferred = (known[1] if known else "", order.owner, admins[0])
         person = next(name for name in preferred if name in admins)
@@ -135,11 +134,14 @@ def _welcome(tx: Transaction, auth: Auth, order: Order, known: tuple[str, str] |
     return {"person": person, "token": token, "link": code and signin_url(order.settings, order.origin, code)}
 
 
-def _possible(name: str) -> str:
-    try:
-        return check_name(name)
-    except Invalid:
-        return "admin"
+def _first_person(tx: Transaction, auth: Auth, wanted: str) -> tuple[str, str]:
+    """Invited under the wanted name, if it is possible and nobody's: an agent or a script may have it."""
+    for name in (wanted, "admin", *(f"admin{number}" for number in range(2, 100))):
+        try:
+            return name, auth.invite(tx, None, name, Role.ADMIN)[1]
+        except (Invalid, Conflict):
+            continue
+    raise Conflict("every name for the first admin is taken: `ringfence token create --role admin` lets you in")
 
 
 def _local_token(tx: Transaction, auth: Auth, settings: Settings, person: str) -> str:

@@ -84,6 +84,7 @@ class Running:
     data: str
     token: str
     person: str
+    elsewhere: str | None = None  # its URL for other machines, where it is another
     certificate: str | None = None  # what an HTTPS server shows; a client on this machine trusts this one alone
 
     @classmethod
@@ -238,6 +239,19 @@ def address(settings: "Settings", listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  recognised, not bound
     return f"{settings.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def address_elsewhere(settings: "Settings", listening: socket.socket) -> str | None:
+    """The URL under which other machines reach it, where that is another than ours."""
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
+    host, port = listening.getsockname()[:2]
+    if host not in ("0.0.0.0", "::"):  # noqa: S104  recognised, not bound
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # sends nothing: it asks the kernel for the way, and our address on it
+        return f"{settings.scheme}://{probe.getsockname()[0]}:{port}"
+    return None
 
 
 # Supervised processes -------------------------------------------------------------------------------------------------
@@ -420,6 +434,7 @@ class Supervisor:
         orphan = before.server_pid if before is not None and before.boot == boot_id() else None
         with contextlib.closing(_listen_or_explain(self._settings, orphan)) as listening:
             self.url = address(self._settings, listening)
+            self._elsewhere = address_elsewhere(self._settings, listening)
             self._settings = self._settings.model_copy(update={"port": listening.getsockname()[1]})
             if before is not None:
                 self._known_tokens.insert(0, before.token)
@@ -535,6 +550,7 @@ class Supervisor:
             data=str(self._settings.data),
             token=said["token"],
             person=said["person"],
+            elsewhere=self._elsewhere,
             certificate=str(self._settings.tls_cert.absolute()) if self._settings.tls_cert else None,
         )
         running.write(self._settings.data)

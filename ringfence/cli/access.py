@@ -3,19 +3,19 @@
 import getpass
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
 from ringfence.cli.api import Api, path
-from ringfence.cli.invocation import Invocation, Noun, alone, one_of
+from ringfence.cli.invocation import Invocation, Noun, alone
 from ringfence.cli.places import Context, Contexts, Place, config_folder
 from ringfence.cli.problems import NotAllowed, NotFound, Problem, Usage
 from ringfence.cli.screen import Column, when
 from ringfence.supervisor import Running
 
-ROLES = ("viewer", "operator", "admin")
+Role = Literal["viewer", "operator", "admin"]
 
 token = Noun("token", "Tokens for people and scripts.")
 person = Noun("person", "People: invite, list, change.")
@@ -41,7 +41,7 @@ PEOPLE = [
     Column("state", lambda it: "disabled" if it["disabled"] else "ok"),
 ]
 
-Role = Annotated[str, Option(help="viewer, operator or admin.")]
+Can = Annotated[Role, Option("--role", help="What it opens: viewer reads, operator steers, admin configures.")]
 Projects = Annotated[list[str] | None, Option("--project", help="Only this project; may be repeated.")]
 Days = Annotated[float | None, Option(help="How long it lives; 0: for ever.")]
 Note = Annotated[str, Option(help="What it is for.")]
@@ -135,37 +135,35 @@ def logout(
 
 
 @token.verb("create")
-def create_token(
+def create(
     run: Invocation,
     name: Annotated[str, Option(help="Whose it is: a person, or a name for a script.")],
-    role: Role = "viewer",
+    role: Can = "viewer",
     project: Projects = None,
     note: Note = "",
     days: Days = None,
     data: Annotated[Path | None, Option(help="The data folder, whether a server runs on it or not.")] = None,
+    config: Annotated[Path | None, Option(help="With --data, as for `ringfence up`.")] = None,
+    database: Annotated[str | None, Option(help="With --data, as for `ringfence up`.")] = None,
 ) -> None:
     """Make a token, and print it alone. It is shown this once.
 
     With --data it works while the server is stopped, too.
     """
-    one_of(role, ROLES, "the role")
+    if data is None and (config is not None or database is not None):
+        raise Usage("--config and --database are for a stopped server: give its --data folder")
     if data is not None and Running.on(folder := data.expanduser().absolute()) is None:
-        made: Any = _create_offline(folder, name, role, project, note, days)
+        from ringfence.cli.offline import create_token
+        from ringfence.cli.running import load_settings
+
+        settings = load_settings(data=folder, config=config, database=database)
+        made: Any = create_token(settings, name, role, projects=project or None, note=note, days=days)
     else:
         if data is not None:
             run.go_to(data=data)
         body = {"name": name, "role": role, "projects": _project_ids(run, project), "note": note or None, "days": days}
         made = run.api.post("/api/v1/tokens", body).body
     run.screen.done(made, made["token"], made["token"])
-
-
-def _create_offline(
-    data: Path, name: str, role: str, projects: list[str] | None, note: str, days: float | None
-) -> object:
-    from ringfence.cli.offline import create_token
-    from ringfence.cli.running import load_settings
-
-    return create_token(load_settings(data=data), name, role, projects=projects or None, note=note, days=days)
 
 
 @token.verb("list")
@@ -195,10 +193,9 @@ def list_people(run: Invocation) -> None:
 
 @person.verb("invite")
 def invite(
-    run: Invocation, name: Annotated[str, Argument(help="A new name.")], role: Role = "viewer", project: Projects = None
+    run: Invocation, name: Annotated[str, Argument(help="A new name.")], role: Can = "viewer", project: Projects = None
 ) -> None:
     """Invite a person: prints the link that lets them in, once."""
-    one_of(role, ROLES, "the role")
     body = {"name": name, "role": role, "projects": _project_ids(run, project)}
     made = run.api.post("/api/v1/people", body).body
     link = made["signin_url"]
@@ -209,14 +206,12 @@ def invite(
 def change_person(
     run: Invocation,
     name: str,
-    role: Annotated[str | None, Option(help="viewer, operator or admin.")] = None,
+    role: Annotated[Role | None, Option(help="What they may from now on.")] = None,
     project: Projects = None,
     all_projects: Annotated[bool, Option("--all-projects", help="They may see every project.")] = False,
     disable: Annotated[bool | None, Option("--disable/--enable", help="Whether they may sign in.")] = None,
 ) -> None:
     """Change a person's role, projects, or whether they may sign in."""
-    if role is not None:
-        one_of(role, ROLES, "the role")
     if role is None and not project and not all_projects and disable is None:
         raise Usage("nothing to change: give --role, --project, --all-projects, --disable or --enable")
     if disable:

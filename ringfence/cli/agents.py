@@ -1,18 +1,19 @@
 """Agents: see them, and steer them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast, get_args
 
 from typer import Argument, Option
 
 from ringfence.cli.api import Json, path
-from ringfence.cli.invocation import Invocation, Noun, one_of
+from ringfence.cli.invocation import Invocation, Noun
 from ringfence.cli.problems import NotFound, Usage
 from ringfence.cli.screen import Column, plain, when
 
 agent = Noun("agent", "Agents: see, pause, resume, revoke, change their mode.")
 
-MODES = ("fully_autonomous", "advisory", "manual")
-STATUSES = ("online", "busy", "revoked", "stalled", "stale", "offline")
+Mode = Literal["fully_autonomous", "advisory", "manual"]
+Status = Literal["online", "busy", "revoked", "stalled", "stale", "offline"]
+MODES = get_args(Mode)
 COLUMNS = [
     Column("name", "name", whole=True),
     Column("status", "status"),
@@ -84,13 +85,11 @@ def find(run: Invocation, word: str) -> Json:
 @agent.verb("list")
 def list_agents(
     run: Invocation,
-    status: Annotated[str | None, Option(help="One of " + ", ".join(STATUSES) + ".")] = None,
+    status: Annotated[Status | None, Option(help="Only those; busy is paused.")] = None,
     type: Type = None,
     capability: Annotated[str | None, Option(help="That can do this.")] = None,
 ) -> None:
     """The agents, by name."""
-    if status is not None:
-        one_of(status, STATUSES, "the status")
     found = run.api.every("/api/v1/crew", status=status, type=type, capability=capability)
     run.screen.items(found, COLUMNS, "no agents")
 
@@ -107,13 +106,11 @@ def register(
     run: Invocation,
     name: Annotated[str, Argument(help="A name for the agent.")],
     type: Annotated[str | None, Option("--type", help="Such as claude, codex.")] = None,
-    mode: Annotated[str | None, Option(help="One of " + ", ".join(MODES) + ".")] = None,
+    mode: Annotated[Mode | None, Option(help="How far it goes alone.")] = None,
     capability: Annotated[list[str] | None, Option(help="What it can do; may be repeated.")] = None,
     scope: Annotated[list[str] | None, Option(help="What it may besides: coordinator.")] = None,
 ) -> None:
     """Register an agent, and print its token. It is shown this once."""
-    if mode is not None:
-        one_of(mode, MODES, "the mode")
     body = {
         "name": name, "type": type, "autonomy_mode": mode, "capabilities": capability or None, "scopes": scope or None
     }  # fmt: skip
@@ -134,17 +131,16 @@ def unregister(run: Invocation, agent: Name) -> None:
 def mode(
     run: Invocation,
     agent: Annotated[str | None, Argument(help="Its name; with --all leave it out.")] = None,
-    mode: Annotated[str | None, Argument(help="One of " + ", ".join(MODES) + "; without it, show the mode.")] = None,
-    ceiling: Annotated[str | None, Option(help="How far the agent may set its own mode.")] = None,
+    mode: Annotated[Mode | None, Argument(help="Without it, show the mode.")] = None,
+    ceiling: Annotated[Mode | None, Option(help="How far the agent may set its own mode.")] = None,
     every: Annotated[bool, Option("--all", help="All agents, and those to come.")] = False,
     type: Type = None,
 ) -> None:
     """Set how far an agent goes alone; without a mode, show it."""
-    if every and mode is None and agent in MODES:
-        agent, mode = None, agent
-    for given in (mode, ceiling):
-        if given is not None:
-            one_of(given, MODES, "the mode")
+    if every and mode is None and agent is not None:
+        if agent not in MODES:
+            raise Usage(f"--all takes a mode and no name, and {agent!r} is none of {', '.join(MODES)}")
+        agent, mode = None, cast(Mode, agent)
     if every and agent is None:
         answer: Any = (
             run.api.get("/api/v1/crew/autonomy")

@@ -89,7 +89,7 @@ def _verb(name: str, command: Any) -> Iterator[str]:
         yield ""
         for one, metavar in zip(arguments, shown, strict=True):
             if one.help:
-                yield f"- `{metavar}`: {one.help}"
+                yield f"- `{metavar}`: {one.help}{_choices(one)}"
         yield from _options([one for one in own if one.param_type_name == "option"])
 
 
@@ -102,7 +102,12 @@ def _options(options: list[Any]) -> Iterator[str]:
     for one in options:
         names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
         default = "" if one.default in (None, "", False, ()) or one.required else f" [{one.default}]"
-        yield f"- {names}: {one.help}{default}{' Required.' if one.required else ''}"
+        yield f"- {names}: {one.help}{default}{_choices(one)}{' Required.' if one.required else ''}"
+
+
+def _choices(one: Any) -> str:
+    choices = one.type_descriptor.choices
+    return f" One of {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
 
 
 if __name__ == "__main__":

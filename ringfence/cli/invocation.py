@@ -222,9 +222,3 @@ def alone(name: str, **more: Any) -> Callable[[Command], typer.Typer]:
         return app
 
     return register
-
-
-def one_of(value: str, allowed: tuple[str, ...], what: str) -> str:
-    if value not in allowed:
-        raise Usage(f"{what} {value!r} is not possible: one of {', '.join(allowed)}")
-    return value

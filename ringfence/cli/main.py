@@ -116,7 +116,7 @@ def main() -> int:
 
 def _misunderstood(wrong: TyperException) -> int:
     context = getattr(wrong, "ctx", None)
-    sentence = wrong.format_message().replace("\n\t", " ").replace("\n", " ").rstrip(". ")
+    sentence = " ".join(wrong.format_message().replace("Value error, ", "").split()).rstrip(". ")
     if type(wrong).__name__ == "NoArgsIsHelpError":
         return Usage.exit_code  # the help was printed
     path = context.command_path if context is not None else "ringfence"

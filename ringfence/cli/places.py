@@ -26,7 +26,10 @@ def default_data() -> Path:
 def config_folder(env: Mapping[str, str] = os.environ) -> Path:
     if given := env.get("RINGFENCE_CONFIG_DIR"):
         return Path(given).expanduser().absolute()
-    return Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "ringfence"
+    try:
+        return Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "ringfence"
+    except RuntimeError:
+        raise Problem("this user has no home folder: set RINGFENCE_CONFIG_DIR to a folder of theirs") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

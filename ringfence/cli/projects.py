@@ -4,20 +4,21 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from typer import Argument, Option
 
 from ringfence.cli import inert
 from ringfence.cli.api import NULL, Json, file_path, path
-from ringfence.cli.invocation import Invocation, Noun, one_of
+from ringfence.cli.invocation import Invocation, Noun
 from ringfence.cli.problems import Problem, Usage
 from ringfence.cli.screen import Column, Item, when
 
 project = Noun("project", "Projects: a board, its members, limits and files.")
 
-STATUSES = ("backlog", "ready", "in_progress", "in_review", "blocked", "done")
-LANES = ("none", "agent", "priority", "label")
+Status = Literal["backlog", "ready", "in_progress", "in_review", "blocked", "done"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+Lanes = Literal["none", "agent", "priority", "label"]
 COLUMNS = [
     Column("id", "id", whole=True),
     Column("name", "name"),
@@ -118,7 +119,7 @@ def leave(run: Invocation, project: Which, agent: str) -> None:
 def wip(
     run: Invocation,
     project: Which,
-    status: Annotated[str | None, Argument(help="The column to limit, such as in_progress.")] = None,
+    status: Annotated[Status | None, Argument(help="The column to limit.")] = None,
     limit: Annotated[str | None, Argument(help="How many tasks; none lifts the limit.")] = None,
     agent: Annotated[str | None, Option(help="Only this agent's tasks.")] = None,
     column: Annotated[bool, Option("--column", help="The tasks of all agents together.")] = False,
@@ -126,7 +127,6 @@ def wip(
     """Limit the work in progress; without a column, show the limits."""
     which = run.project(project)
     if status is not None:
-        one_of(status, STATUSES, "the column")
         if limit is None or not (limit == "none" or limit.isdigit()):
             raise Usage(f"give a number for {status}, or `none`")
         if column and agent:
@@ -159,11 +159,8 @@ def _whose(limit: Json) -> str:
 
 
 @project.verb("board")
-def board(
-    run: Invocation, project: Which, lanes: Annotated[str, Option(help="none, agent, priority or label.")] = "none"
-) -> None:
+def board(run: Invocation, project: Which, lanes: Annotated[Lanes, Option(help="What to cut it by.")] = "none") -> None:
     """The board in its columns, cut into swim lanes."""
-    one_of(lanes, LANES, "--lanes")
     found = run.api.get(at(run.project(project), "board"), lanes=lanes)
     if run.screen.as_json:
         run.screen.json(found)
@@ -190,7 +187,9 @@ def board(
 def _draw(run: Invocation, columns: dict[str, list[Json]]) -> None:
     """The columns side by side, a card in each row."""
     heights = [len(columns.get(status, ())) for status in STATUSES]
-    rows = [{status: _card(columns.get(status, ()), row) for status in STATUSES} for row in range(max(heights))]
+    rows: list[Json] = [
+        {status: _card(columns.get(status, ()), row) for status in STATUSES} for row in range(max(heights))
+    ]
     shown = [Column(f"{status} {height}", status, prose=True) for status, height in zip(STATUSES, heights, strict=True)]
     run.screen.items(rows, shown, "no tasks")
 

@@ -1,11 +1,11 @@
 """Proposals: what agents in advisory mode want to do, waiting for a person."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from ringfence.cli.api import path
-from ringfence.cli.invocation import Invocation, Noun, one_of
+from ringfence.cli.invocation import Invocation, Noun
 from ringfence.cli.screen import Column, Item, when
 
 proposal = Noun("proposal", "What advisory agents want to do: approve or deny.")
@@ -28,7 +28,7 @@ def wish(proposal: Item) -> object:
         return proposal["action"]
 
 
-STATES = ("pending", "approved", "denied", "failed", "withdrawn", "expired")
+State = Literal["pending", "approved", "denied", "failed", "withdrawn", "expired", "all"]
 COLUMNS = [
     Column("id", "id", whole=True),
     Column("state", "state"),
@@ -55,12 +55,11 @@ Note = Annotated[str | None, Option("--note", "-n", help="The agent is told.")]
 @proposal.verb("list")
 def list_proposals(
     run: Invocation,
-    state: Annotated[str, Option(help="One of " + ", ".join(STATES) + ", or all.")] = "pending",
+    state: Annotated[State, Option(help="Only those.")] = "pending",
     agent: Annotated[str | None, Option(help="Only this agent's.")] = None,
     project: Annotated[str | None, Option("--project", "-p", help="The project's id or name.")] = None,
 ) -> None:
     """What waits for a decision."""
-    one_of(state, (*STATES, "all"), "the state")
     found = run.api.every(
         "/api/v1/proposals",
         state=None if state == "all" else state, agent=agent, project=run.project(project) if project else None,

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
@@ -17,6 +17,8 @@ from ringfence.cli.problems import Problem, Unreachable
 from ringfence.cli.screen import Column, Screen, moment, say
 from ringfence.supervisor import AlreadyRunning, Lock, Log, Running, Started, StartError, Supervisor, detach, stop
 
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["auto", "console", "json"]
 STARTING_WITHIN = 30.0  # seconds another `up` may take until it serves
 STOPPING_WITHIN = 30.0
 
@@ -28,12 +30,12 @@ def up(
     port: Annotated[int | None, Option(help="The port to listen on; 0: any free one. [8080]")] = None,
     data: Annotated[Path | None, Option(help="The folder that holds all state.")] = None,
     config: Annotated[Path | None, Option(help="A settings file. [DATA/ringfence.toml]")] = None,
-    database: Annotated[str | None, Option(help="A postgresql:// URL instead of SQLite in the data folder.")] = None,
+    database: Annotated[str | None, Option(help="A postgresql:// URL; better in RINGFENCE_DATABASE.")] = None,
     public_url: Annotated[str | None, Option(help="Where people reach it, behind a reverse proxy.")] = None,
     tls_cert: Annotated[Path | None, Option(help="Certificate chain (PEM): serve HTTPS.")] = None,
     tls_key: Annotated[Path | None, Option(help="Key of the certificate (PEM).")] = None,
-    log_level: Annotated[str | None, Option(help="debug, info, warning or error. [info]")] = None,
-    log_format: Annotated[str | None, Option(help="auto, console or json. [auto]")] = None,
+    log_level: Annotated[Level | None, Option(help="How much is logged. [info]")] = None,
+    log_format: Annotated[Format | None, Option(help="auto: console on a terminal, else json. [auto]")] = None,
     detach_: Annotated[bool, Option("--detach", help="Go on in the background; return once it is healthy.")] = False,
 ) -> None:
     """Start Ringfence here, and keep it running.
@@ -116,7 +118,7 @@ def owner() -> str:
 def _known_tokens(data: Path) -> list[str]:
     try:
         contexts = Contexts(config_folder())
-    except (Problem, RuntimeError):
+    except Problem:
         return []
     name = contexts.of_data(data)
     token = contexts.known[name].token if name is not None else None
@@ -127,12 +129,15 @@ def _keep(screen: Screen, running: Running) -> None:
     """Remember the token in the user's configuration; without a home it is in the data folder only."""
     try:
         Contexts(config_folder()).keep_local(Path(running.data), running.url, running.token)
-    except (Problem, RuntimeError) as error:
+    except Problem as error:
         screen.note(f"note: {error}")
 
 
 def _announce(screen: Screen, url: str, link: str, running: Running, *, detached: bool) -> None:
-    facts = {"url": url, "signin_url": link, "data": running.data, "pid": running.pid, "person": running.person}
+    facts = {
+        "url": url, "elsewhere": running.elsewhere, "signin_url": link, "data": running.data, "pid": running.pid,
+        "person": running.person,
+    }  # fmt: skip
     if screen.as_json:
         screen.json(facts)
         return
@@ -141,6 +146,10 @@ def _announce(screen: Screen, url: str, link: str, running: Running, *, detached
         return
     hint = "" if Path(running.data) == default_data() else f" --data {running.data}"
     screen.text(f"Ringfence {running.version} runs at {url}")
+    if running.elsewhere is not None:
+        screen.text(f"From other machines: {running.elsewhere}")
+        if running.elsewhere.startswith("http://"):
+            screen.note("note: over http:// others on the way can read tokens: see --tls-cert, and --public-url")
     screen.text(f"Data: {running.data}")
     screen.text(f"\nSign in as {running.person}, once, with this link:\n\n  {link}\n")
     screen.text(f"Another link: ringfence login --link{hint}")

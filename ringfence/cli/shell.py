@@ -1,17 +1,17 @@
 """The command about itself: completion, version."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument
 
 import ringfence
-from ringfence.cli.invocation import Invocation, alone, one_of
+from ringfence.cli.invocation import Invocation, alone
 
-SHELLS = ("bash", "zsh", "fish")
+Shell = Literal["bash", "zsh", "fish"]
 
 
 @alone("completion")
-def completion(run: Invocation, shell: Annotated[str, Argument(help="bash, zsh or fish.")]) -> None:
+def completion(run: Invocation, shell: Annotated[Shell, Argument(help="Which one.")]) -> None:
     """Print the completion script of a shell.
 
     For bash: eval "$(ringfence completion bash)" in ~/.bashrc.
@@ -20,8 +20,7 @@ def completion(run: Invocation, shell: Annotated[str, Argument(help="bash, zsh o
     """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    name = one_of(shell, SHELLS, "the shell")
-    run.screen.text(get_completion_script(prog_name="ringfence", complete_var="_RINGFENCE_COMPLETE", shell=name))
+    run.screen.text(get_completion_script(prog_name="ringfence", complete_var="_RINGFENCE_COMPLETE", shell=shell))
 
 
 @alone("version")

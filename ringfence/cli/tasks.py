@@ -2,20 +2,20 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from ringfence.cli import inert
 from ringfence.cli.api import Json, file_path
-from ringfence.cli.invocation import Invocation, Noun, one_of
+from ringfence.cli.invocation import Invocation, Noun
 from ringfence.cli.problems import NotFound, Usage
-from ringfence.cli.projects import FILES, STATUSES, at, fetch, send
+from ringfence.cli.projects import FILES, Status, at, fetch, send
 from ringfence.cli.screen import Column, Item, moment, when
 
 task = Noun("task", "Tasks: units of work on a board.")
 
-PRIORITIES = ("P0", "P1", "P2", "P3")
+Level = Literal["P0", "P1", "P2", "P3"]
 
 
 def holder(task: Item) -> object:
@@ -69,7 +69,7 @@ Which = Annotated[str, Argument(metavar="TASK", help="Its id, or how the id begi
 Project = Annotated[str | None, Option("--project", "-p", help="The project's id or name.")]
 Agent = Annotated[str | None, Option("--agent", help="An agent to act for.")]
 Description = Annotated[str | None, Option("--description", "-d", help="What is to be done; - reads standard input.")]
-Priority = Annotated[str | None, Option(help="P0 (critical), P1, P2 or P3 (low).")]
+Priority = Annotated[Level | None, Option(case_sensitive=False, help="From P0, critical, to P3, low.")]
 Needs = Annotated[list[str] | None, Option("--capability", help="It takes this capability; may be repeated.")]
 Labels = Annotated[list[str] | None, Option("--label", help="May be repeated.")]
 
@@ -90,7 +90,7 @@ def find(run: Invocation, word: str) -> Json:
 def list_tasks(
     run: Invocation,
     project: Project = None,
-    status: Annotated[str | None, Option(help="One of " + ", ".join(STATUSES) + ".")] = None,
+    status: Annotated[Status | None, Option(help="Only in this column.")] = None,
     agent: Annotated[str | None, Option(help="Assigned to it, or claimed by it.")] = None,
     label: Annotated[str | None, Option(help="With this label.")] = None,
     priority: Priority = None,
@@ -99,8 +99,6 @@ def list_tasks(
     limit: Annotated[int | None, Option(min=1, help="At most so many.")] = None,
 ) -> None:
     """Tasks, by priority, then age."""
-    if status is not None:
-        one_of(status, STATUSES, "the status")
     found = run.api.every(
         "/api/v1/tasks",
         limit=limit,
@@ -159,7 +157,7 @@ def create(
     """Write a task."""
     which = run.project_or_only(project)
     body = {
-        "title": title, "description": _text(description), "priority": _priority(priority), "assigned_to": assign,
+        "title": title, "description": _text(description), "priority": priority, "assigned_to": assign,
         "status": "ready" if ready else None, "required_capabilities": capability or None, "labels": label or None,
         "depends_on": [find(run, other)["id"] for other in depends_on] if depends_on else None,
         "parent_task_id": find(run, parent)["id"] if parent else None,
@@ -185,7 +183,7 @@ def edit(
 ) -> None:
     """Change what a task says. Labels and capabilities that are given replace those there are."""
     body = {
-        "title": title, "description": _text(description), "priority": _priority(priority),
+        "title": title, "description": _text(description), "priority": priority,
         "required_capabilities": _replaced(capability), "labels": _replaced(label),
         "parent_task_id": find(run, parent)["id"] if parent else parent, "required_reviewers": reviewers,
     }  # fmt: skip
@@ -211,10 +209,6 @@ def _text(given: str | None) -> str | None:
     return sys.stdin.read()
 
 
-def _priority(given: str | None) -> str | None:
-    return None if given is None else one_of(given.upper(), PRIORITIES, "the priority")
-
-
 def _replaced(given: list[str] | None) -> list[str] | None:
     """`--label ""` alone means none at all."""
     return None if not given else [one for one in given if one]
@@ -227,14 +221,13 @@ def _replaced(given: list[str] | None) -> list[str] | None:
 def move(
     run: Invocation,
     task: Which,
-    status: Annotated[str, Argument(help="One of " + ", ".join(STATUSES) + ".")],
+    status: Annotated[Status, Argument(help="The column.")],
     note: Annotated[str | None, Option(help="Kept in the history.")] = None,
     reason: Annotated[str | None, Option(help="Why it is blocked.")] = None,
     blocked_by: Annotated[str | None, Option(help="The task that blocks it.")] = None,
     agent: Agent = None,
 ) -> None:
     """Move a task to another column."""
-    one_of(status, STATUSES, "the column")
     found = find(run, task)
     body = {
         "status": status, "note": note, "blocked_reason": reason, "agent": agent,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from ringfence.supervisor import Running
@@ -88,6 +89,14 @@ class Cli:
     def up(self, *words: str) -> Running:
         self.ok("up", "--port", "0", "--detach", *words)
         return self.running
+
+    def api(self, method: str, path: str, **body: Any) -> Any:
+        """Straight to the server, where the command is not what is tried."""
+        running = self.running
+        headers = {"authorization": f"Bearer {running.token}"}
+        answer = httpx.request(method, running.url + path, headers=headers, json=body, timeout=WITHIN, trust_env=False)
+        assert answer.is_success, answer.text
+        return answer.json()
 
     @property
     def running(self) -> Running:

@@ -46,7 +46,7 @@ def agents(prefix: str, count: int) -> Iterator[str]:
 def test_the_last_events_and_all_after_a_number(cli: Cli) -> None:
     cli.up()
     for name in agents("a", 5):
-        cli.ok("agent", "register", name)
+        cli.api("POST", "/api/v1/crew", name=name)
     last = [json.loads(line) for line in cli.ok("event", "tail", "-n", "3", "--json").splitlines()]
     every = [json.loads(line) for line in cli.ok("event", "tail", "--after", "0", "--json").splitlines()]
     assert last == every[-3:]
@@ -60,10 +60,10 @@ def test_the_last_events_and_all_after_a_number(cli: Cli) -> None:
 
 def test_what_follows_is_what_the_log_says(cli: Cli) -> None:
     cli.up()
-    cli.ok("agent", "register", "before")
+    cli.api("POST", "/api/v1/crew", name="before")
     tail = Tail(cli, "--after", "0")
     until(lambda: tail.names() == ["before"], "what was before")
-    cli.ok("agent", "register", "meanwhile")
+    cli.api("POST", "/api/v1/crew", name="meanwhile")
     until(lambda: tail.names() == ["before", "meanwhile"], "what comes")
     tail.end()
     told = [json.loads(line) for line in cli.ok("event", "tail", "--after", "0", "--json").splitlines()]
@@ -75,14 +75,14 @@ def test_nothing_is_lost_or_told_twice_over_a_restart(cli: Cli) -> None:
     tail = Tail(cli, "-n", "1")
     until(lambda: tail.seen, "it has begun")
     for name in agents("first", 3):
-        cli.ok("agent", "register", name)
+        cli.api("POST", "/api/v1/crew", name=name)
     os.kill(cli.running.server_pid, signal.SIGKILL)
     for name in agents("second", 3):  # they wait for the next server, which sends them to the follower too
-        cli.ok("agent", "register", name)
+        cli.api("POST", "/api/v1/crew", name=name)
     cli.ok("down")
     cli.up()  # at another port
     for name in agents("third", 3):
-        cli.ok("agent", "register", name)
+        cli.api("POST", "/api/v1/crew", name=name)
     wanted = [*agents("first", 3), *agents("second", 3), *agents("third", 3)]
     until(lambda: len(tail.names()) >= 9, "all nine")
     told = tail.end()
@@ -93,9 +93,9 @@ def test_nothing_is_lost_or_told_twice_over_a_restart(cli: Cli) -> None:
 
 def test_a_filtered_follower_gets_what_it_asked_for_alone(cli: Cli) -> None:
     cli.up()
-    cli.ok("agent", "register", "one")
+    cli.api("POST", "/api/v1/crew", name="one")
     tail = Tail(cli, "-n", "5", "--kind", "agent_paused")
-    cli.ok("agent", "register", "two")
+    cli.api("POST", "/api/v1/crew", name="two")
     cli.ok("agent", "pause", "one")
     until(lambda: tail.seen, "the pause")
     tail.end()

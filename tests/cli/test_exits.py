@@ -54,15 +54,9 @@ def test_a_role_that_may_not_is_told_so(office: Cli) -> None:
 
 
 def test_too_many_messages_end_with_their_own_code(office: Cli) -> None:
-    import httpx
-
-    office.ok("agent", "register", "talker")
-    running = office.running
-    with httpx.Client(
-        base_url=running.url, headers={"authorization": f"Bearer {running.token}"}, trust_env=False
-    ) as api:
-        for _ in range(60):
-            api.post("/messages/send", json={"from": "talker", "to": "alice", "content": "x"})
+    office.api("POST", "/api/v1/crew", name="talker")
+    for _ in range(60):
+        office.api("POST", "/messages/send", **{"from": "talker", "to": "alice", "content": "x"})
     said = office("message", "send", "alice", "x", "--from", "talker")
     assert said.code == 6
     assert said.err.count("\n") == 1
@@ -137,6 +131,7 @@ def test_bash_completes_nouns_verbs_and_options(cli: Cli) -> None:
     assert completed("ringfence", "ta") == {"task"}
     assert completed("ringfence", "task", "cl") == {"claim", "claim-next"}
     assert "--project" in completed("ringfence", "task", "list", "--pr")
+    assert completed("ringfence", "task", "list", "--status", "in_") == {"in_progress", "in_review"}
 
 
 def test_the_version_is_printed(cli: Cli) -> None:

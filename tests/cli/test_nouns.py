@@ -18,18 +18,19 @@ def name() -> Callable[[str], str]:
 
 @pytest.fixture
 def project(office: Cli, name: Callable[[str], str]) -> str:
-    return office.ok("project", "create", name("web"), "-q").strip()
+    return str(office.api("POST", "/api/v1/projects", name=name("web"))["id"])
 
 
 @pytest.fixture
 def agent(office: Cli, name: Callable[[str], str]) -> str:
-    office.ok("agent", "register", name("claude"), "--type", name("type"), "--capability", "code")
+    office.api("POST", "/api/v1/crew", name=name("claude"), type=name("type"), capabilities=["code"])
     return name("claude")
 
 
 @pytest.fixture
 def task(office: Cli, project: str) -> str:
-    return office.ok("task", "create", "Mend the door", "-p", project, "-d", "It squeaks.\nOil it.", "-q").strip()
+    told = {"title": "Mend the door", "description": "It squeaks.\nOil it."}
+    return str(office.api("POST", f"/api/v1/projects/{project}/tasks", **told)["id"])
 
 
 # Projects -------------------------------------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ def test_modes_of_one_and_of_all(office: Cli, agent: str, name: Callable[[str], 
     changed = office.json("agent", "mode", "--all", "fully_autonomous", "--type", name("type"))
     assert changed["updated_agents"] == [agent]
     assert "mode" in office.json("agent", "mode", "--all")
-    assert office("agent", "mode", agent, "wild").code == 2
+    assert office("agent", "mode", agent, "wild").code == office("agent", "mode", "--all", "wild").code == 2
 
 
 def test_an_agent_is_revoked(office: Cli, agent: str) -> None:
@@ -259,12 +260,7 @@ def test_capabilities(office: Cli, agent: str) -> None:
 
 def test_checkpoints(office: Cli, agent: str) -> None:
     assert office.json("agent", "checkpoints", agent) == []
-    url, token = office.running.url, office.running.token
-    import httpx
-
-    told = {"state": "half way", "rationale": "it works"}
-    headers = {"authorization": f"Bearer {token}"}
-    httpx.post(f"{url}/agents/{agent}/checkpoint", json=told, headers=headers, trust_env=False).raise_for_status()
+    office.api("POST", f"/agents/{agent}/checkpoint", state="half way", rationale="it works")
     assert "half way" in office.ok("agent", "checkpoints", agent)
 
 

@@ -62,6 +62,22 @@ def test_the_first_person_is_who_starts_it(cli: Cli, env: dict[str, str], name: 
     assert json.loads(cli.ok("up", "--port", "0", "--detach", "--json", **env))["person"] == name
 
 
+def test_a_name_that_a_script_has_is_not_the_first_persons(cli: Cli) -> None:
+    cli.ok("token", "create", "--role", "admin", "--name", "alice", "--data", cli.data)
+    assert cli.json("up", "--port", "0", "--detach")["person"] == "admin"
+
+
+def test_on_every_address_it_says_how_others_reach_it(cli: Cli) -> None:
+    said = cli("up", "--port", "0", "--detach", "--host", "0.0.0.0", "--public-url", "https://fence.example/")
+    assert "From other machines: https://fence.example\n" in said.out
+    assert cli.running.url.startswith("http://127.0.0.1:")
+    assert re.search(r"https://fence\.example/signin\?code=", said.out)
+    cli.ok("down")
+    said = cli("up", "--port", "0", "--detach", "--host", "0.0.0.0")
+    elsewhere = cli.running.elsewhere
+    assert elsewhere is None or (answers(elsewhere) and "can read tokens" in said.err)
+
+
 def test_what_holds_a_token_only_its_owner_can_read(cli: Cli) -> None:
     cli.up()
     assert mode(cli.data) == mode(cli.data / "run") == mode(cli.config) == 0o700
@@ -105,7 +121,6 @@ def test_a_taken_port_is_told_with_who_has_it_and_what_to_do(cli: Cli) -> None:
     [
         (["--host", "203.0.113.7"], "no address '203.0.113.7'"),
         (["--host", "no.such.host.invalid"], "no address 'no.such.host.invalid'"),
-        (["--log-level", "loud"], "log_level"),
         (["--tls-cert", "/nowhere.pem"], "tls_key"),
         (["--tls-cert", "/nowhere.pem", "--tls-key", "/nowhere.pem"], "/nowhere.pem"),
         (["--config", "/nowhere.toml"], "/nowhere.toml"),

@@ -13,10 +13,9 @@ COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 @pytest.fixture
 def task(office: Cli) -> str:
-    project = office.ok("project", "create", f"t-{uuid.uuid4().hex[:8]}", "-q").strip()
-    return office.ok(
-        "task", "create", "Paint the fence " * 20, "-p", project, "--ready", "--priority", "P0", "-q"
-    ).strip()
+    project = office.api("POST", "/api/v1/projects", name=f"t-{uuid.uuid4().hex[:8]}")["id"]
+    told = {"title": "Paint the fence " * 20, "status": "ready", "priority": "P0"}
+    return str(office.api("POST", f"/api/v1/projects/{project}/tasks", **told)["id"])
 
 
 def show(cli: Cli, *words: str, columns: int = 120) -> str:
