@@ -110,6 +110,17 @@ class Task(NamedTuple):
         return self._replace(claimed_by=None, assigned_to=assigned)
 
 
+class Waiting(NamedTuple):
+    """What the ready queue tells of a task."""
+
+    id: str
+    title: str
+    priority: Priority
+    required_capabilities: tuple[str, ...]
+    assigned_to: str | None
+    created_at: int
+
+
 def path_of(task: Task, to: Status) -> tuple[Status, ...]:
     """The steps to `to`: one, or two for a claimant who reports work already done. Refused, naming what is allowed."""
     if task.held and to is Status.IN_REVIEW:

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam as p
 
-from ringfence.board.model import WAITING, Priority, Project, Status, Task
+from ringfence.board.model import WAITING, Priority, Project, Status, Task, Waiting
 from ringfence.kernel.database import Query, Row, Transaction
 from ringfence.kernel.tables import metadata
 
@@ -246,7 +246,7 @@ def _claimable(status: Status) -> sa.Subquery:
         other.c.status != sa.literal_column("'done'"),
     )
     return (
-        sa.select(tasks)
+        sa.select(*(tasks.c[name] for name in Waiting._fields))
         .where(
             tasks.c.project_id == p("project"),
             tasks.c.status == sa.literal_column(f"'{status}'"),
@@ -430,6 +430,10 @@ CHECKSUM_USED = Query(
 
 def project_of(row: Row) -> Project:
     return Project(*row)
+
+
+def waiting_of(row: Row) -> Waiting:
+    return Waiting(row[0], row[1], Priority(row[2]), _list(row[3]), row[4], row[5])
 
 
 def task_of(row: Row) -> Task:

@@ -9,7 +9,7 @@ from ringfence.board import model, store
 from ringfence.board.acting import Acting
 from ringfence.board.dependencies import Dependencies
 from ringfence.board.journal import add_move, record
-from ringfence.board.model import Priority, Project, Status, Task
+from ringfence.board.model import Priority, Project, Status, Task, Waiting
 from ringfence.crew.model import Mode
 from ringfence.crew.proposals.model import Proposal
 from ringfence.crew.proposals.service import Proposals
@@ -87,7 +87,7 @@ class Tasks:
 
     def ready(
         self, tx: Transaction, by: Principal, project_id: str, agent: str | None, tags: Iterable[str], limit: int
-    ) -> list[Task]:
+    ) -> list[Waiting]:
         """What `agent` could claim now, most urgent first; without an agent, what anybody could."""
         project = self._projects.find(tx, by, project_id, change=False)
         if by.is_agent:
@@ -102,7 +102,7 @@ class Tasks:
 
     def claimable(
         self, tx: Transaction, by: Principal, project_id: str, agent: str, tags: Iterable[str]
-    ) -> Task | None:
+    ) -> Waiting | None:
         """The most urgent task that `agent` may claim, by what is known of it; `tags` only narrow that."""
         project = self._projects.find(tx, by, project_id)
         standing, wanted = self._crew.standing(tx, agent), _wanted(tags)
@@ -113,7 +113,7 @@ class Tasks:
                 return task
         return None
 
-    def _queue(self, tx: Transaction, project: Project, agent: str | None, chunk: int) -> Iterator[Task]:
+    def _queue(self, tx: Transaction, project: Project, agent: str | None, chunk: int) -> Iterator[Waiting]:
         """The ready queue, read as far as it is asked for."""
         place = BEFORE_ALL
         while True:
@@ -122,7 +122,7 @@ class Tasks:
                 project=project.id, agent=agent or "", anybody=int(agent is None),
                 priority=place[0], created_at=place[1], id=place[2], limit=chunk,
             )  # fmt: skip
-            for task in map(store.task_of, rows):
+            for task in map(store.waiting_of, rows):
                 place = _place(task)
                 yield task
             if len(rows) < chunk:
@@ -310,7 +310,7 @@ def where(proposal: Proposal) -> tuple[str, str]:
     return proposal.project or "", proposal.task or ""
 
 
-def _place(task: Task) -> tuple[int, int, str]:
+def _place(task: Task | Waiting) -> tuple[int, int, str]:
     return int(task.priority), task.created_at, task.id
 
 
@@ -318,7 +318,7 @@ def _wanted(tags: Iterable[str]) -> frozenset[str] | None:
     return frozenset(tag.strip().lower() for tag in tags) or None
 
 
-def _within(task: Task, capabilities: frozenset[str] | None) -> bool:
+def _within(task: Waiting, capabilities: frozenset[str] | None) -> bool:
     return capabilities is None or capabilities.issuperset(task.required_capabilities)
 
 

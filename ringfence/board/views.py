@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ringfence.board.files import File
-from ringfence.board.model import Priority, Project, Task
+from ringfence.board.model import Priority, Project, Task, Waiting
 from ringfence.board.projects import Limits
 from ringfence.kernel.clock import iso, iso_or_none
 from ringfence.kernel.http.endpoint import Fields
@@ -327,7 +327,7 @@ def file_view(file: File) -> FileView:
     return {"filename": file.filename, **file_facts(file)}
 
 
-def ready_item(task: Task) -> ReadyItem:
+def ready_item(task: Waiting) -> ReadyItem:
     return {
         "id": task.id,
         "title": task.title,
