@@ -32,7 +32,8 @@ class TokenKind(StrEnum):
 COORDINATOR = "coordinator"  # the scope with which an agent may assign tasks to others
 SCOPES = frozenset({COORDINATOR})
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+_NAME = re.compile(NAME)
 # Words that stand where a name could stand in a path.
 _RESERVED = {"graph", "history", "send", "register", "host", "human", "system", "capabilities", "all"}
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from typing_extensions import TypedDict
 
-from ringfence.kernel.auth.model import Person, Role, Token
+from ringfence.kernel.auth.model import NAME, Person, Role, Token
 from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.clock import iso, iso_or_none
 from ringfence.kernel.database import Transaction
@@ -17,7 +17,7 @@ from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, No
 from ringfence.kernel.http.openapi import Listed
 from ringfence.settings import Settings
 
-Name = Annotated[str, Field(min_length=1, max_length=64)]
+Name = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra={"pattern": NAME})]
 Projects = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=1000)]
 Days = Annotated[float, Field(ge=0, le=36500, description="0: never expires.")]
 
