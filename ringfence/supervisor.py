@@ -261,38 +261,47 @@ class Process:
     """A supervised process: `python -m MODULE READY_FD ORDER_FD`.
 
     It reads its order (JSON) from the one descriptor, and writes one line of JSON to the other: what it has to say
-    once it is ready, or `{"error": sentence}`.
+    once it is ready, or `{"error": sentence}`. When it dies it is due to be started again, after a longer and longer
+    while.
     """
 
     def __init__(
-        self, module: str, order: Callable[[], dict[str, Any]], keep: Sequence[int], output: int | None
+        self,
+        module: str,
+        selector: selectors.BaseSelector,
+        order: Callable[[], dict[str, Any]],
+        heard: Callable[[dict[str, Any]], None],
+        keep: Sequence[int] = (),
+        output: int | None = None,
     ) -> None:
-        self.module = module
-        self.popen: subprocess.Popen[bytes] | None = None
-        self.ready: dict[str, Any] | None = None
-        self.ready_fd: int | None = None
         self.restart_at: float | None = None
+        self.ready_by: float | None = None
+        self._module = module
+        self._selector = selector
         self._order = order
+        self._heard = heard
         self._keep = tuple(keep)
         self._output = output
-        self._delay = FIRST_DELAY
-        self._began = 0.0
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._ready_fd: int | None = None
         self._said = b""
+        self._ready_at: float | None = None
+        self._delay = FIRST_DELAY
 
     @property
-    def pid(self) -> int:
-        return self.popen.pid if self.popen is not None else 0
+    def pid(self) -> int | None:
+        return None if self._popen is None else self._popen.pid
 
     def start(self) -> None:
-        self.ready, self.restart_at, self._said = None, None, b""
-        self.ready_fd, said = os.pipe()
+        self.restart_at, self._said, self._ready_at = None, b"", None
+        self._ready_fd, said = os.pipe()
         order = os.memfd_create("order")
         try:
             os.write(order, json.dumps(self._order()).encode())
             os.lseek(order, 0, os.SEEK_SET)
             # -P: a folder `ringfence` where the user happens to be is not ours.
-            command = [sys.executable, "-P", "-m", self.module, str(said), str(order)]
-            self.popen = subprocess.Popen(
+            command = [sys.executable, "-P", "-m", self._module, str(said), str(order)]
+            self._popen = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output, pass_fds=(said, order, *self._keep),
                 process_group=0,  # Ctrl-C is for the supervisor, which passes it on once
@@ -301,38 +310,50 @@ class Process:
         finally:
             os.close(said)
             os.close(order)
-        self._began = time.monotonic()
-
-    def hear(self) -> bool:
-        """Read what it says about being ready; True when it has said it, or can no longer say it."""
-        assert self.ready_fd is not None
-        chunk = os.read(self.ready_fd, 65536)
-        self._said += chunk
-        if chunk and b"\n" not in self._said:
-            return False
-        os.close(self.ready_fd)
-        self.ready_fd = None
-        if self._said.endswith(b"\n"):
-            self.ready = json.loads(self._said)
-        return True
+        self.ready_by = time.monotonic() + READY_WITHIN
+        self._selector.register(self._ready_fd, selectors.EVENT_READ, self._hear)
 
     def died(self) -> int | None:
-        """Its exit status, if it has ended since this was last asked; then it is due to be started again."""
-        if self.popen is None or (status := self.popen.poll()) is None:
+        """Its exit status, if it has ended since this was last asked."""
+        if self._popen is None or (status := self._popen.poll()) is None:
             return None
-        self.popen = None
-        if self.ready_fd is not None:
-            os.close(self.ready_fd)
-            self.ready_fd = None
-        if self.ready is not None and time.monotonic() - self._began > SETTLED:
+        self._popen = None
+        self._stop_hearing()
+        now = time.monotonic()
+        if self._ready_at is not None and now - self._ready_at > SETTLED:
             self._delay = FIRST_DELAY
-        self.restart_at = time.monotonic() + self._delay
+        self.restart_at = now + self._delay
         self._delay = min(self._delay * 2, LONGEST_DELAY)
         return status
 
     def tell(self, number: signal.Signals) -> None:
-        if self.popen is not None:
-            self.popen.send_signal(number)
+        if self._popen is not None:
+            self._popen.send_signal(number)
+
+    def end(self) -> None:
+        """At once, and for good."""
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
+        self._stop_hearing()
+
+    def _hear(self) -> None:
+        assert self._ready_fd is not None
+        chunk = os.read(self._ready_fd, 1 << 16)
+        self._said += chunk
+        if chunk and not self._said.endswith(b"\n"):
+            return
+        self._stop_hearing()
+        if self._said.endswith(b"\n"):
+            self._ready_at = time.monotonic()
+            self._heard(json.loads(self._said))
+
+    def _stop_hearing(self) -> None:
+        self.ready_by = None
+        if self._ready_fd is not None:
+            self._selector.unregister(self._ready_fd)
+            os.close(self._ready_fd)
+            self._ready_fd = None
 
 
 def _die_with(supervisor: int) -> Callable[[], None]:
@@ -363,6 +384,13 @@ class Log:
     def take(self) -> None:
         """Move what was printed into the file. On a full disk it is lost, and the processes go on."""
         self.write(os.read(self.read_fd, 1 << 16))
+
+    def drain(self) -> None:
+        """Take what is there, when nobody prints any more."""
+        os.set_blocking(self.read_fd, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.take()
 
     def write(self, chunk: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -409,8 +437,11 @@ class Supervisor:
         self._started = started
         self._notice = notice
         self._log = log
-        self._asked_to_stop = 0
+        self._since = time.time()
         self._first = True  # until the server has been ready once
+        self._asked_to_stop = 0
+        self._told_to_stop = 0  # how many of these were passed on
+        self._stop_by: float | None = None
 
     def run(self) -> None:
         """Until asked to stop. Raises AlreadyRunning, or StartError when the server does not come up."""
@@ -424,8 +455,15 @@ class Supervisor:
                 selector.register(wake, selectors.EVENT_READ, lambda: wake.recv(4096))
                 if self._log is not None:
                     selector.register(self._log.read_fd, selectors.EVENT_READ, self._log.take)
-                self._supervise(listening, selector)
+                self._server = self._server_on(listening, selector)
+                try:
+                    self._server.start()
+                    self._watch(selector)
+                finally:
+                    self._server.end()
         finally:
+            if self._log is not None:
+                self._log.drain()
             (self._settings.data / "run/server.json").unlink(missing_ok=True)
             lock.release()
 
@@ -433,7 +471,7 @@ class Supervisor:
     def _listening(self, before: Running | None) -> Iterator[socket.socket]:
         orphan = before.server_pid if before is not None and before.boot == boot_id() else None
         with contextlib.closing(_listen_or_explain(self._settings, orphan)) as listening:
-            self.url = address(self._settings, listening)
+            self._url = address(self._settings, listening)
             self._elsewhere = address_elsewhere(self._settings, listening)
             self._settings = self._settings.model_copy(update={"port": listening.getsockname()[1]})
             if before is not None:
@@ -462,77 +500,57 @@ class Supervisor:
                 for number, handler in old.items():
                     signal.signal(number, handler)
 
-    def _supervise(self, listening: socket.socket, selector: selectors.BaseSelector) -> None:
+    def _server_on(self, listening: socket.socket, selector: selectors.BaseSelector) -> Process:
         def order() -> dict[str, Any]:
             return {
                 "settings": self._settings.model_dump(mode="json"),
                 "socket": listening.fileno(),
-                "origin": self.url,
+                "origin": self._url,
                 "owner": self._owner,
                 "tokens": self._known_tokens,
                 "link": self._first,
             }
 
         output = None if self._log is None else self._log.write_fd
-        server = Process("ringfence.server", order, [listening.fileno()], output)
-        self._since = time.time()
-        told = 0  # the stop requests that were passed on
-        stop_by: float | None = None
-        self._start(server, selector)
-        try:
-            while True:
-                self._wait(selector, server, stop_by)
-                if (status := server.died()) is not None:
-                    if self._asked_to_stop:
-                        return
-                    self._after_death(server, status)
-                if self._asked_to_stop > told:
-                    told = self._asked_to_stop
-                    if server.popen is None:
-                        return
-                    self._notice("stopping" if told == 1 else "stopping at once")
-                    server.tell(signal.SIGTERM if told == 1 else signal.SIGKILL)
-                    stop_by = time.monotonic() + self._settings.drain_seconds + 5
-                elif stop_by is not None and time.monotonic() > stop_by:
-                    server.tell(signal.SIGKILL)
-                if server.restart_at is not None and time.monotonic() >= server.restart_at:
-                    self._start(server, selector)
-        finally:
-            if server.popen is not None:
-                server.popen.kill()
-                server.popen.wait()
-            if self._log is not None:
-                self._drain_log(self._log)
+        return Process("ringfence.server", selector, order, self._server_said, [listening.fileno()], output)
 
-    def _start(self, server: Process, selector: selectors.BaseSelector) -> None:
-        server.start()
-        ready_fd = server.ready_fd
-        assert ready_fd is not None
-        self._ready_by = time.monotonic() + READY_WITHIN
+    def _watch(self, selector: selectors.BaseSelector) -> None:
+        """Until the server has stopped because somebody wanted it to."""
+        while True:
+            moments = [it for it in (self._server.restart_at, self._server.ready_by, self._stop_by) if it is not None]
+            wait = max(0.0, min(moments) - time.monotonic()) if moments else None
+            for key, _ in selector.select(wait):
+                key.data()
+            status = self._server.died()
+            if self._asked_to_stop and self._server.pid is None:
+                return
+            if status is not None:
+                self._after_death(status)
+            self._pass_on_stop()
+            self._keep_deadlines()
 
-        def hear() -> None:
-            selected = server.ready_fd == ready_fd
-            if not selected or server.hear():
-                selector.unregister(ready_fd)
-            if selected and server.ready is not None:
-                self._server_ready(server)
+    def _pass_on_stop(self) -> None:
+        if self._asked_to_stop == self._told_to_stop:
+            return
+        self._told_to_stop = self._asked_to_stop
+        gracefully = self._told_to_stop == 1
+        self._notice("stopping" if gracefully else "stopping at once")
+        self._server.tell(signal.SIGTERM if gracefully else signal.SIGKILL)
+        self._stop_by = time.monotonic() + self._settings.drain_seconds + 5
 
-        selector.register(ready_fd, selectors.EVENT_READ, hear)
-
-    def _wait(self, selector: selectors.BaseSelector, server: Process, stop_by: float | None) -> None:
-        """Until something happens: a word, a death, a signal, output, or a moment that was waited for."""
+    def _keep_deadlines(self) -> None:
         now = time.monotonic()
-        ready_by = self._ready_by if server.ready_fd is not None else None
-        if ready_by is not None and now > ready_by:
+        if self._server.restart_at is not None and now >= self._server.restart_at:
+            self._server.start()
+        if self._server.ready_by is not None and now >= self._server.ready_by:
             self._notice(f"the server was not ready within {READY_WITHIN:.0f} s")
-            server.tell(signal.SIGKILL)
-            ready_by = now + 5
-        moments = [moment for moment in (server.restart_at, stop_by, ready_by) if moment is not None]
-        for key, _ in selector.select(max(0.0, min(moments) - now) if moments else None):
-            key.data()
+            self._server.ready_by = now + READY_WITHIN
+            self._server.tell(signal.SIGKILL)
+        if self._stop_by is not None and now >= self._stop_by:
+            self._stop_by = now + 1
+            self._server.tell(signal.SIGKILL)
 
-    def _server_ready(self, server: Process) -> None:
-        said = server.ready or {}
+    def _server_said(self, said: dict[str, Any]) -> None:
         if "error" in said:
             if self._first:
                 raise StartError(said["error"])
@@ -540,11 +558,11 @@ class Supervisor:
             return
         self._known_tokens = [said["token"]]
         running = Running(
-            url=self.url,
+            url=self._url,
             pid=os.getpid(),
             started=process_started(os.getpid()) or 0,
             boot=boot_id(),
-            server_pid=server.pid,
+            server_pid=self._server.pid or 0,
             since=self._since,
             version=self._version,
             data=str(self._settings.data),
@@ -554,31 +572,23 @@ class Supervisor:
             certificate=str(self._settings.tls_cert.absolute()) if self._settings.tls_cert else None,
         )
         running.write(self._settings.data)
-        if self._first:
-            self._first = False
-            if not healthy(self.url, lambda: self._asked_to_stop > 0):
-                return
-            self._started(Started(running, said["link"]))
-        else:
+        if not self._first:
             self._notice("the server is back")
+            return
+        self._first = False
+        if healthy(self._url, lambda: self._asked_to_stop > 0):
+            self._started(Started(running, said["link"]))
 
-    def _after_death(self, server: Process, status: int) -> None:
+    def _after_death(self, status: int) -> None:
         how = f"signal {-status} ended it" if status < 0 else f"status {status}"
         if self._first:
             raise StartError(f"the server did not start ({how}); what it said is {self._where()}")
-        assert server.restart_at is not None
-        delay = server.restart_at - time.monotonic()
+        assert self._server.restart_at is not None
+        delay = self._server.restart_at - time.monotonic()
         self._notice(f"the server died ({how}) and is started again in {delay:.0f} s; what it said is {self._where()}")
 
     def _where(self) -> str:
         return "above" if self._log is None else f"in {self._settings.data / 'run/server.log'}"
-
-    @staticmethod
-    def _drain_log(log: Log) -> None:
-        os.set_blocking(log.read_fd, False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                log.take()
 
 
 def healthy(url: str, unwanted: Callable[[], bool]) -> bool:

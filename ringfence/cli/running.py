@@ -1,5 +1,6 @@
 """Ringfence on this machine: up, down, status."""
 
+import contextlib
 import os
 import sys
 import time
@@ -63,12 +64,17 @@ def up(
         if detach_:
             _detached(settings.data, supervisor, announce)
         else:
-            notice = lambda sentence: say(sys.stderr, f"ringfence: {sentence}")  # noqa: E731
-            supervisor(lambda it: announce(it.running.url, it.link, it.running), notice, None).run()
+            supervisor(lambda it: announce(it.running.url, it.link, it.running), _notice, None).run()
     except AlreadyRunning:
         _already(run.screen, _wait_for(settings.data))
     except StartError as error:
         raise Problem(str(error)) from None
+
+
+def _notice(sentence: str) -> None:
+    """Where nobody reads any more (`up | tee` and Ctrl-C) the stop goes on all the same."""
+    with contextlib.suppress(OSError):
+        say(sys.stderr, f"ringfence: {sentence}")
 
 
 def _detached(data: Path, supervisor: Any, announce: Callable[[str, str, Running], None]) -> None:

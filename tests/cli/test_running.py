@@ -194,6 +194,20 @@ def test_https_is_served_and_this_machine_trusts_its_own_certificate(cli: Cli) -
     assert by_name.code == 7  # trusted, but it is not localhost's
 
 
+def test_on_postgresql_it_starts_dies_and_comes_back(cli: Cli, postgres_url: str) -> None:
+    before = cli.up("--database", postgres_url)
+    cli.ok("agent", "register", "kept")
+    os.kill(before.server_pid, signal.SIGKILL)
+    assert [it["name"] for it in cli.json("agent", "list")] == ["kept"]
+    shown = {it["name"]: it["value"] for it in cli.json("config", "list")}["database"]
+    assert shown == "postgresql://…"
+    cli.ok("down")
+    token = cli.ok("token", "create", "--name", "ci", "--data", cli.data, "--database", postgres_url).strip()
+    assert not list(cli.data.glob("*.db"))
+    assert cli.up("--database", postgres_url).token == before.token
+    assert cli.json("status", "--url", cli.running.url, "--token", token)["you"] == "ci"
+
+
 # In the foreground ----------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +228,16 @@ def test_in_the_foreground_a_signal_ends_it_gracefully(cli: Cli, number: int) ->
     assert "Stop it:      Ctrl-C" in out
     assert "stopping" in err
     assert process_started(server) is None
+
+
+def test_a_reader_that_is_gone_does_not_make_a_stop_abrupt(cli: Cli) -> None:
+    process = begin(cli)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    process.stderr.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
 
 
 def test_the_first_signal_lets_a_request_end_and_the_second_does_not(cli: Cli) -> None:
