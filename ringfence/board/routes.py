@@ -321,7 +321,7 @@ def task_routes(board: Board) -> Api:
 
     @api.route(
         "POST", *both(f"{P}/claim-next"), access=Access.ACT, body=views.ClaimNextBody,
-        answers=views.ClaimedNext, also={202: Proposed},
+        answers=views.ClaimedNext, also={202: Proposed}, creates=True,
     )  # fmt: skip
     async def claim_next(call: Call[views.ClaimNextBody, Fields]) -> Answer:
         """Claim the most urgent task you can; `task` is null when there is none."""

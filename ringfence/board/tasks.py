@@ -161,7 +161,7 @@ class Tasks:
             self._acting.same_project(tx, project, edit.parent_task_id, "parent_task_id")
         if assigned_to is not None:
             check_name(assigned_to, "assigned_to")
-            if doer.agent is not None and not doer.coordinates and not doer.is_operator:
+            if doer.agent is not None and assigned_to != doer.name and not doer.coordinates and not doer.is_operator:
                 raise Forbidden("assigning takes the scope coordinator: leave out assigned_to", project=project.id)
             if doer.agent is not None and doer.agent.mode is Mode.MANUAL and assigned_to == doer.name and not approved:
                 raise Forbidden(

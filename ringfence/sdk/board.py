@@ -277,7 +277,7 @@ class Tasks(Asking):
         """Claim the most urgent task you can; None when there is none."""
         wanted = given(agent=self._acting, capabilities=_list(capabilities))
         where = path(*V1, "projects", project_id, "claim-next")
-        call: Steps[ClaimedNext | Proposed] = self._change("POST", where, ClaimedNext, wanted, Repeat.NEVER)
+        call: Steps[ClaimedNext | Proposed] = self._change("POST", where, ClaimedNext, wanted, Repeat.KEYED)
         claimed = yield from call
         return claimed if is_proposed(claimed) else claimed["task"]
 

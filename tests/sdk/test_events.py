@@ -223,7 +223,6 @@ def test_work_while_the_server_restarts_is_all_in_the_stream(twin: Twin, server:
         worker.close()
 
 
-@pytest.mark.xfail(reason="the stream does not tell where it begins: the server would have to send an id at once")
 def test_a_reader_who_has_seen_nothing_yet_misses_nothing_either(twin: Twin, server: Ringfence) -> None:
     agent = twin.registered()
     with Reader(twin, agent) as reader:

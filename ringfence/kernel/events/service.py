@@ -109,9 +109,10 @@ class Feed:
         assert task is not None
         loop = asyncio.get_running_loop()
         try:
-            yield b"retry: 1000\n: connected\n\n"
             if cursor > self.last:  # seen on a server that is ahead of this one, or made up
                 cursor = min(cursor, await self._head())
+            # With a number at once, a client that saw no event yet misses none when it has to reconnect.
+            yield b"id: %d\nretry: 1000\n: connected\n\n" % cursor
             while not self.closing:
                 changed = self._changed
                 if cursor >= self.last:
