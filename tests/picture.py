@@ -1,5 +1,6 @@
 """Draws what the command shows of a small working day, as an SVG: a real server on a temporary folder."""
 
+import io
 import os
 import pty
 import re
@@ -71,7 +72,7 @@ def shown(server: Ringfence, *command: str) -> str:
 
 
 def draw(target: Path) -> None:
-    console = Console(record=True, width=WIDTH, file=Path(os.devnull).open("w"), force_terminal=True)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     with tempfile.TemporaryDirectory() as folder:
         migrations.upgrade(Settings(data=Path(folder)))
         with running(Path(folder)) as server:
