@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -64,11 +64,25 @@ def up(
         if detach_:
             _detached(settings.data, supervisor, announce)
         else:
-            supervisor(lambda it: announce(it.running.url, it.link, it.running), _notice, None).run()
+
+            def started(it: Started) -> None:
+                with until_reader_leaves():
+                    announce(it.running.url, it.link, it.running)
+
+            supervisor(started, _notice, None).run()
     except AlreadyRunning:
         _already(run.screen, _wait_for(settings.data))
     except StartError as error:
         raise Problem(str(error)) from None
+
+
+@contextlib.contextmanager
+def until_reader_leaves() -> Iterator[None]:
+    """`up | head -n 1` goes on serving."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _notice(sentence: str) -> None:

@@ -230,14 +230,21 @@ def test_in_the_foreground_a_signal_ends_it_gracefully(cli: Cli, number: int) ->
     assert process_started(server) is None
 
 
-def test_a_reader_that_is_gone_does_not_make_a_stop_abrupt(cli: Cli) -> None:
-    process = begin(cli)
+@pytest.mark.parametrize("gone", ["at once", "later"])
+def test_it_goes_on_serving_when_nobody_reads_what_it_says(cli: Cli, gone: str) -> None:
+    process = cli.start("up", "--port", "0")
     assert process.stdout is not None
     assert process.stderr is not None
+    if gone == "later":
+        assert any("Stop it" in line for line in process.stdout)
     process.stdout.close()
     process.stderr.close()
+    running = until(lambda: Running.on(cli.data), "ready")
+    assert answers(running.url)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    process.wait(30)
+    assert process_started(running.server_pid) is None
+    assert not (cli.data / "run/server.json").exists()
 
 
 def test_the_first_signal_lets_a_request_end_and_the_second_does_not(cli: Cli) -> None:
