@@ -75,7 +75,12 @@ def check_one_winner_each(project: Project, answers: dict[str, list[tuple[str, s
 def audit(project: Project, kind: str) -> Iterator[dict[str, Any]]:
     cursor = None
     while True:
-        params: dict[str, Any] = {"kind": kind, "project": project.id, "limit": 1000, **({"cursor": cursor} if cursor else {})}
+        params: dict[str, Any] = {
+            "kind": kind,
+            "project": project.id,
+            "limit": 1000,
+            **({"cursor": cursor} if cursor else {}),
+        }
         page = project.admin.get("/api/v1/audit", params=params).json()
         yield from page["items"]
         cursor = page["next"]

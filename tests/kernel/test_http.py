@@ -186,6 +186,7 @@ ODD_QUERIES = [
     "limit=%00",
     "limit=%ff", "cursor=%00", "cursor=abc", "cursor=-1", "cursor=" + "9" * 30, "=1", "%ff=1", "limit=1&x=%zz", "a[]=1",
     "newest_first=maybe", "kind=%00", "kind=" + "x" * 65, "limit=NaN", "limit=1.5",
+    "limit=2&limit=1", "kind=a&kind=a",
 ]  # fmt: skip
 
 
@@ -194,9 +195,7 @@ def test_an_odd_query_is_refused(server: Ringfence, query: str) -> None:
     assert ask(server, request("GET", f"/api/v1/audit?{query}".encode(), token=server.admin_token)).is_problem(400)
 
 
-@pytest.mark.parametrize(
-    "query", ["", "limit=1", "limit=%31", "kind=%ff", "kind=%F0%9F%98%80", "limit=2&limit=1", "&&"]
-)
+@pytest.mark.parametrize("query", ["", "limit=1", "limit=%31", "kind=%ff", "kind=%F0%9F%98%80", "&&"])
 def test_an_unusual_query_that_makes_sense_is_answered(server: Ringfence, query: str) -> None:
     assert ask(server, request("GET", f"/api/v1/audit?{query}", token=server.admin_token)).status == 200
 
@@ -461,7 +460,7 @@ def test_every_registered_path_is_reachable(server: Ringfence) -> None:
         concrete = re.sub(r"{(\w+)(:\w+)?}", r"\1", path)
         assert ask(server, request("PROPFIND", concrete)).is_problem(405)
     figures = server.admin.get("/metrics").text
-    reached = set(re.findall(r'ringfence_http_requests_total{method="PROPFIND",route="([^"]+)",status="405"}', figures))
+    reached = set(re.findall(r'ringfence_http_requests_total{method="other",route="([^"]+)",status="405"}', figures))
     assert reached == paths
 
 

@@ -26,6 +26,7 @@ from ringfence.settings import Settings
 
 CACHED = 10_000
 CACHE_SECONDS = 5.0  # the longest another server's revocation can take to be seen when notifications fail
+HARMLESS = {"token_created", "person_invited", "person_signed_in"}  # nothing that was known changes with these
 FORGET_AFTER = 90 * DAY  # expired and revoked tokens stay listed this long
 
 
@@ -71,7 +72,7 @@ class Auth:
 
     def observe(self, events: list[Event]) -> None:
         """Forget what a change of people or tokens made untrue, on whichever server it was made."""
-        if any(event.kind.startswith(("token_", "person_")) for event in events):
+        if any(event.kind.startswith(("token_", "person_")) and event.kind not in HARMLESS for event in events):
             self._cache.clear()
             self._changes += 1
 

@@ -300,6 +300,8 @@ def parse_query(model: type[Q], request: Request) -> Q:
         field = model.model_fields.get(name)
         if field is not None and "list" in str(field.annotation):
             given.setdefault(name, []).append(value)
+        elif name in given:
+            raise Invalid(f"query parameter {name!r:.120} is given twice: give it once", code="invalid_query")
         else:
             given[name] = value
     return _query(model, given)
