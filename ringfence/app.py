@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from prometheus_client import Gauge
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from ringfence.board import routes as board_routes
@@ -24,6 +25,7 @@ from ringfence.crew.messages.service import Messages
 from ringfence.crew.proposals import routes as proposal_routes
 from ringfence.crew.proposals.service import Proposals
 from ringfence.crew.service import Crew
+from ringfence.dashboard.pages import ROOT, Dashboard
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
 from ringfence.kernel.auth.service import Auth
@@ -71,6 +73,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     board = make_board(settings, crew, proposals)
     feed.listen(board.projects.observe)
     server = Server(database, settings)
+    dashboard = Dashboard()
     metrics = Metrics()
     _measure(metrics, database, feed)
 
@@ -98,7 +101,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         proposal_routes.routes(proposals),
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
-        system.routes(database, feed, settings, metrics, endpoints),
+        system.routes(database, feed, settings, metrics, endpoints, page=ROOT if dashboard.is_built else None),
     ):
         endpoints += api.endpoints
 
@@ -115,7 +118,8 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
             await feed.close()
             await database.close()
 
-    asgi = application(endpoints, server, auth, metrics, routes=[], lifespan=lifespan)
+    pages: list[BaseRoute] = [Route(ROOT + "{path:path}", dashboard)]
+    asgi = application(endpoints, server, auth, metrics, routes=pages, lifespan=lifespan)
     return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board)
 
 

@@ -1,5 +1,7 @@
-"""Writes the generated parts of docs/: the HTTP reference from the endpoints, the table of settings from Settings."""
+"""Writes what is generated and kept: in docs/ the HTTP reference from the endpoints and the table of settings, and the
+OpenAPI document from which the dashboard's client is made."""
 
+import json
 import re
 import sys
 import tempfile
@@ -8,6 +10,7 @@ from typing import Any
 
 from ringfence.app import build
 from ringfence.kernel.http.endpoint import Endpoint
+from ringfence.kernel.http.openapi import document
 from ringfence.settings import Settings
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -25,9 +28,7 @@ sentence, `code` is stable.
 """
 
 
-def http_reference() -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        endpoints = build(Settings(data=Path(folder))).endpoints
+def http_reference(endpoints: list[Endpoint]) -> str:
     parts = [HEAD]
     for tag in sorted({endpoint.tag for endpoint in endpoints}):
         parts.append(f"\n## {tag.capitalize()}\n")
@@ -66,11 +67,18 @@ def settings_table() -> str:
 
 
 def written() -> dict[Path, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        endpoints = build(Settings(data=Path(folder))).endpoints
+    schema = json.dumps(document(endpoints), indent=1, sort_keys=True, ensure_ascii=False)
     operating = (DOCS / "operating.md").read_text()
     marks = r"(<!-- settings: .*? -->\n).*?(<!-- /settings -->)"
     table = settings_table()
     operating = re.sub(marks, lambda found: f"{found[1]}\n{table}\n\n{found[2]}", operating, flags=re.S)
-    return {DOCS / "http.md": http_reference() + "\n", DOCS / "operating.md": operating}
+    return {
+        DOCS / "http.md": http_reference(endpoints) + "\n",
+        DOCS / "operating.md": operating,
+        DOCS.parent / "dashboard" / "openapi.json": schema + "\n",
+    }
 
 
 def main() -> None:

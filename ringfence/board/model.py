@@ -110,6 +110,27 @@ class Task(NamedTuple):
         return self._replace(claimed_by=None, assigned_to=assigned)
 
 
+class Card(NamedTuple):
+    """What the board shows of a task."""
+
+    id: str
+    title: str
+    status: Status
+    priority: Priority
+    assigned_to: str | None
+    claimed_by: str | None
+    required_capabilities: tuple[str, ...]
+    required_reviewers: int
+    reviewers: tuple[str, ...]
+    labels: tuple[str, ...]
+    parent_task_id: str | None
+    blocked_reason: str | None
+    created_at: int
+    updated_at: int
+    started_at: int | None
+    completed_at: int | None
+
+
 class Waiting(NamedTuple):
     """What the ready queue tells of a task."""
 
@@ -121,18 +142,23 @@ class Waiting(NamedTuple):
     created_at: int
 
 
+def allowed(status: Status, *, held: bool) -> list[Status]:
+    """Where a task may go from here; a claimant may also report work already done."""
+    return [*MOVES[status], *([Status.IN_REVIEW] if held else [])]
+
+
 def path_of(task: Task, to: Status) -> tuple[Status, ...]:
     """The steps to `to`: one, or two for a claimant who reports work already done. Refused, naming what is allowed."""
     if task.held and to is Status.IN_REVIEW:
         return (Status.IN_PROGRESS, Status.IN_REVIEW)
     if to not in MOVES[task.status]:
-        allowed = [*MOVES[task.status], *([Status.IN_REVIEW] if task.held else [])]
+        possible = allowed(task.status, held=task.held)
         raise RuleBroken(
-            f"Invalid transition: {task.status} → {to}; from {task.status} a task may go to {', '.join(allowed)}",
+            f"Invalid transition: {task.status} → {to}; from {task.status} a task may go to {', '.join(possible)}",
             code="invalid_transition",
             project=task.project_id,
             subject=task.id,
-            allowed=list(allowed),
+            allowed=list(possible),
         )
     return (to,)
 

@@ -1,6 +1,7 @@
 """The board over HTTP: the hub's documented paths at the root, the same and more under /api/v1."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -404,6 +405,23 @@ def task_routes(board: Board) -> Api:
 
         return await call.read(find)
 
+    @api.route("GET", f"{V1}{P}/cards", access=Access.READ, query=views.CardsQuery, answers=views.CardsView)
+    async def cards(call: Call[Fields, views.CardsQuery]) -> views.CardsView:
+        """All tasks of a project as its board shows them, without their descriptions; or those named by `id`.
+
+        `moves` says where a task may go from each column (`held`: one that is claimed)."""
+
+        def find(tx: Transaction) -> views.CardsView:
+            project = projects.find(tx, call.principal, call["project_id"], change=False)
+            return {
+                "project": views.project_item(project, projects.members(tx, project)),
+                "wip_limits": views.limits_view(projects.limits(tx, project)),
+                "moves": views.moves(),
+                "cards": _some_cards(tx, project.id, call.query.id) if call.query.id else _all_cards(tx, project.id),
+            }
+
+        return await call.read(find)
+
     return api
 
 
@@ -707,6 +725,30 @@ def _views(tx: Transaction, board: Board, tasks: list[Task]) -> list[views.TaskV
         for task_id, other in tx.rows(store.UNFINISHED_OF_PROJECT, project=project_id):
             waiting.setdefault(task_id, []).append(other)
     return [views.task_view(task, children.get(task.id, []), waiting.get(task.id, [])) for task in tasks]
+
+
+def _all_cards(tx: Transaction, project: str) -> list[views.CardView]:
+    waiting: dict[str, list[str]] = {}
+    for task_id, other in tx.rows(store.UNFINISHED_OF_PROJECT, project=project):
+        waiting.setdefault(task_id, []).append(other)
+    children = Counter(parent for parent, _ in tx.rows(store.SUBTASKS_OF_PROJECT, project=project))
+    comments: dict[str, int] = dict(tx.rows(store.COMMENT_COUNTS, project=project))
+    return [
+        views.card_view(card, waiting.get(card.id, []), children[card.id], comments.get(card.id, 0))
+        for card in map(store.card_of, tx.rows(store.CARDS, project=project))
+    ]
+
+
+def _some_cards(tx: Transaction, project: str, ids: list[str]) -> list[views.CardView]:
+    rows = [row for task_id in dict.fromkeys(ids) if (row := tx.row(store.CARD, project=project, id=task_id))]
+    found = []
+    for card in map(store.card_of, rows):
+        waiting = [row[0] for row in tx.rows(store.UNFINISHED, task=card.id)]
+        comments = tx.row(store.COMMENT_COUNT, task=card.id)
+        found.append(
+            views.card_view(card, waiting, len(tx.rows(store.SUBTASKS, parent=card.id)), comments[0] if comments else 0)
+        )
+    return found
 
 
 def _lanes(tasks: list[views.TaskView], by: str) -> list[views.Lane]:

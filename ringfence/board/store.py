@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam as p
 
-from ringfence.board.model import WAITING, Priority, Project, Status, Task, Waiting
+from ringfence.board.model import WAITING, Card, Priority, Project, Status, Task, Waiting
 from ringfence.kernel.database import Query, Row, Transaction
 from ringfence.kernel.tables import metadata
 
@@ -290,6 +290,11 @@ def listing(filters: frozenset[str]) -> Query:
     return Query(query.order_by(*_ORDER).limit(p("limit")))
 
 
+# What a card on the board shows: without the description, which may be long.
+_CARD = [tasks.c[name] for name in Card._fields]
+CARD = Query(sa.select(*_CARD).where(tasks.c.project_id == p("project"), tasks.c.id == p("id")))
+CARDS = Query(sa.select(*_CARD).where(tasks.c.project_id == p("project")).order_by(*_ORDER))
+
 HOLDS_WORK = Query(
     sa.select(tasks.c.id)
     .where(
@@ -399,6 +404,13 @@ COMMENTS = Query(
     .order_by(comments.c.id)
     .limit(p("limit"))
 )
+COMMENT_COUNT = Query(sa.select(sa.func.count()).where(comments.c.task_id == p("task")))
+COMMENT_COUNTS = Query(
+    sa.select(comments.c.task_id, sa.func.count())
+    .join(tasks, tasks.c.id == comments.c.task_id)
+    .where(tasks.c.project_id == p("project"))
+    .group_by(comments.c.task_id)
+)
 COMMENT = Query(sa.select(comments).where(comments.c.id == p("id"), comments.c.task_id == p("task")))
 ADD_COMMENT = Query(sa.insert(comments))
 DELETE_COMMENT = Query(sa.delete(comments).where(comments.c.id == p("id")))
@@ -434,6 +446,14 @@ def project_of(row: Row) -> Project:
 
 def waiting_of(row: Row) -> Waiting:
     return Waiting(row[0], row[1], Priority(row[2]), _list(row[3]), row[4], row[5])
+
+
+def card_of(row: Row) -> Card:
+    (task, title, status, priority, assigned, claimed, needs, signed, reviewers, labels, *more) = row
+    return Card(
+        task, title, Status(status), Priority(priority), assigned, claimed,
+        _list(needs), signed, _list(reviewers), _list(labels), *more,
+    )  # fmt: skip
 
 
 def task_of(row: Row) -> Task:

@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ringfence.board.files import File
-from ringfence.board.model import Priority, Project, Task, Waiting
+from ringfence.board.model import Card, Priority, Project, Status, Task, Waiting, allowed
 from ringfence.board.projects import Limits
 from ringfence.kernel.clock import iso, iso_or_none
 from ringfence.kernel.http.endpoint import Fields
@@ -145,6 +145,12 @@ class BoardQuery(Fields):
     lanes: Literal["none", "agent", "priority", "label"] = "none"
 
 
+class CardsQuery(Fields):
+    id: Annotated[
+        list[Annotated[str, Field(max_length=64)]], Field(max_length=200, description="Only these tasks.")
+    ] = []
+
+
 class MetricsQuery(Fields):
     days: Annotated[int, Field(ge=1, le=366)] = 30
 
@@ -276,6 +282,35 @@ class BoardView(TypedDict):
     lanes: list[Lane]
 
 
+class CardView(TypedDict):
+    id: str
+    title: str
+    status: str
+    priority: str
+    assigned_to: str | None
+    claimed_by: str | None
+    required_capabilities: list[str]
+    required_reviewers: int
+    reviewers: list[str]
+    labels: list[str]
+    parent_task_id: str | None
+    blocked_reason: str | None
+    created_at: str
+    updated_at: str
+    started_at: str | None
+    completed_at: str | None
+    waiting_for: list[str]
+    subtasks: int
+    comments: int
+
+
+class CardsView(TypedDict):
+    project: ProjectItem
+    wip_limits: LimitsView
+    moves: dict[str, list[str]]
+    cards: list[CardView]
+
+
 class AgentCycles(TypedDict):
     agent: str | None
     completed: int
@@ -334,6 +369,36 @@ def ready_item(task: Waiting) -> ReadyItem:
         "priority": task.priority.name,
         "required_capabilities": list(task.required_capabilities),
     }
+
+
+def card_view(card: Card, waiting_for: list[str], subtasks: int, comments: int) -> CardView:
+    return {
+        "id": card.id,
+        "title": card.title,
+        "status": card.status.value,
+        "priority": card.priority.name,
+        "assigned_to": card.assigned_to,
+        "claimed_by": card.claimed_by,
+        "required_capabilities": list(card.required_capabilities),
+        "required_reviewers": card.required_reviewers,
+        "reviewers": list(card.reviewers),
+        "labels": list(card.labels),
+        "parent_task_id": card.parent_task_id,
+        "blocked_reason": card.blocked_reason,
+        "created_at": iso(card.created_at),
+        "updated_at": iso(card.updated_at),
+        "started_at": iso_or_none(card.started_at),
+        "completed_at": iso_or_none(card.completed_at),
+        "waiting_for": waiting_for,
+        "subtasks": subtasks,
+        "comments": comments,
+    }
+
+
+def moves() -> dict[str, list[str]]:
+    """Where a task may go from each column; `held`: from ready, for what is claimed."""
+    table = {status.value: [str(to) for to in allowed(status, held=False)] for status in Status}
+    return {**table, "held": [str(to) for to in allowed(Status.READY, held=True)]}
 
 
 def task_item(task: Task) -> TaskItem:

@@ -4,7 +4,7 @@ import html
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from typing_extensions import TypedDict
 
 import ringfence
@@ -35,7 +35,16 @@ class Setting(TypedDict):
     description: str
 
 
-def routes(database: Database, feed: Feed, settings: Settings, metrics: Metrics, endpoints: list[Endpoint]) -> Api:
+def routes(
+    database: Database,
+    feed: Feed,
+    settings: Settings,
+    metrics: Metrics,
+    endpoints: list[Endpoint],
+    *,
+    page: str | None,
+) -> Api:
+    """`page` is where the dashboard lives, when there is one."""
     api = Api("system")
     documents: list[dict[str, Any]] = []
 
@@ -91,9 +100,11 @@ def routes(database: Database, feed: Feed, settings: Settings, metrics: Metrics,
             for name, field in Settings.model_fields.items()
         ]
 
-    @api.route("GET", "/", access=Access.OPEN, media="text/html")
+    @api.route("GET", "/", access=Access.OPEN, media="text/html", also={303: None})
     async def front(call: Call[Fields, Fields]) -> Response:
-        """A page that says what runs here and how to sign in."""
+        """To the dashboard; where it is not built, a page that says what runs here and how to sign in."""
+        if page is not None:
+            return RedirectResponse(page, 303)
         return HTMLResponse(
             front_page(call.principal),
             headers={

@@ -1,0 +1,5 @@
+import { Page } from '@/ui/Page'
+
+export function Activity() {
+  return <Page title="Activity">…</Page>
+}

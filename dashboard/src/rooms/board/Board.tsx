@@ -1,0 +1,5 @@
+import { Page } from '@/ui/Page'
+
+export function Board() {
+  return <Page title="Board">…</Page>
+}

@@ -1,0 +1,5 @@
+import { Page } from '@/ui/Page'
+
+export function Inbox() {
+  return <Page title="Inbox">…</Page>
+}

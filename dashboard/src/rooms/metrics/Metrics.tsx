@@ -1,0 +1,5 @@
+import { Page } from '@/ui/Page'
+
+export function Metrics() {
+  return <Page title="Metrics">…</Page>
+}

@@ -1,0 +1,5 @@
+import { Page } from '@/ui/Page'
+
+export function Account() {
+  return <Page title="Account">…</Page>
+}

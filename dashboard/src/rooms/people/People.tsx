@@ -1,0 +1,5 @@
+import { Page } from '@/ui/Page'
+
+export function People() {
+  return <Page title="People">…</Page>
+}

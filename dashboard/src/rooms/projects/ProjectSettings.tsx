@@ -1,0 +1,5 @@
+import { Page } from '@/ui/Page'
+
+export function ProjectSettings() {
+  return <Page title="Project">…</Page>
+}

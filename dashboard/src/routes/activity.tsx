@@ -1,0 +1,8 @@
+import { createFileRoute } from '@tanstack/react-router'
+import { Activity as ActivityIcon } from 'lucide-react'
+import { Activity } from '@/rooms/activity/Activity'
+
+export const Route = createFileRoute('/activity')({
+  component: Activity,
+  staticData: { nav: { label: 'Activity', icon: ActivityIcon, order: 70, keys: 'g a' } },
+})

@@ -1,0 +1,4 @@
+import { createFileRoute } from '@tanstack/react-router'
+import { AgentPage } from '@/rooms/crew/AgentPage'
+
+export const Route = createFileRoute('/crew/$agent')({ component: AgentPage })

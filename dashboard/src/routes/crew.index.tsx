@@ -1,0 +1,8 @@
+import { createFileRoute } from '@tanstack/react-router'
+import { Bot } from 'lucide-react'
+import { Crew } from '@/rooms/crew/Crew'
+
+export const Route = createFileRoute('/crew/')({
+  component: Crew,
+  staticData: { nav: { label: 'Crew', icon: Bot, order: 50, keys: 'g c' } },
+})

@@ -1,0 +1,8 @@
+import { createFileRoute } from '@tanstack/react-router'
+import { Inbox as InboxIcon } from 'lucide-react'
+import { Inbox } from '@/rooms/inbox/Inbox'
+
+export const Route = createFileRoute('/inbox')({
+  component: Inbox,
+  staticData: { nav: { label: 'Inbox', icon: InboxIcon, order: 40, keys: 'g i', counts: 'waiting' } },
+})

@@ -1,0 +1,8 @@
+import { createFileRoute } from '@tanstack/react-router'
+import { Users } from 'lucide-react'
+import { People } from '@/rooms/people/People'
+
+export const Route = createFileRoute('/people')({
+  component: People,
+  staticData: { nav: { label: 'People', icon: Users, order: 80, keys: 'g u' } },
+})

@@ -1,0 +1,8 @@
+import { createFileRoute } from '@tanstack/react-router'
+import { SquareKanban } from 'lucide-react'
+import { Board } from '@/rooms/board/Board'
+
+export const Route = createFileRoute('/projects/$project/')({
+  component: Board,
+  staticData: { nav: { label: 'Board', icon: SquareKanban, order: 10, keys: 'g b', ofProject: true, exact: true } },
+})

@@ -1,0 +1,8 @@
+import { createFileRoute } from '@tanstack/react-router'
+import { ChartColumn } from 'lucide-react'
+import { Metrics } from '@/rooms/metrics/Metrics'
+
+export const Route = createFileRoute('/projects/$project/metrics')({
+  component: Metrics,
+  staticData: { nav: { label: 'Metrics', icon: ChartColumn, order: 20, keys: 'g m', ofProject: true } },
+})

@@ -1,0 +1,39 @@
+import ReactMarkdown, { type Components } from 'react-markdown'
+import remarkGfm from 'remark-gfm'
+import css from './markdown.module.css'
+
+const LONGEST = 60_000 // more is a file, not a description: shown as it is
+
+const components: Components = {
+  a: ({ href, children }) =>
+    href === undefined || href === '' ? (
+      <span>{children}</span>
+    ) : (
+      <a href={href} target="_blank" rel="noopener noreferrer nofollow" title={href}>
+        {children}
+      </a>
+    ),
+  img: ({ src, alt }) => (
+    <a href={typeof src === 'string' ? src : undefined} target="_blank" rel="noopener noreferrer nofollow">
+      {alt || 'picture'}
+    </a>
+  ),
+}
+
+const LINKS = /^(https?:|mailto:)/i
+
+/** Only addresses a person can follow without harm; everything else, `javascript:` and paths here included, is none. */
+export function harmless(address: string): string {
+  return LINKS.test(address.trim()) ? address.trim() : ''
+}
+
+export default function MarkdownRendered({ text }: { text: string }) {
+  if (text.length > LONGEST) return <pre className={css.plain}>{text}</pre>
+  return (
+    <div className={css.markdown} dir="auto">
+      <ReactMarkdown remarkPlugins={[remarkGfm]} components={components} urlTransform={harmless} skipHtml={false}>
+        {text}
+      </ReactMarkdown>
+    </div>
+  )
+}
