@@ -41,7 +41,7 @@ function SignedIn() {
   const [stream, setStream] = useState<Stream | null>(null)
   const commands = useMemo(() => new Commands(), [])
   useEffect(() => {
-    const opened = new Stream()
+    const opened = new Stream({ refused: () => queries.setQueryData(meKey, null) })
     opened.resynced(() => void queries.invalidateQueries())
     opened.start()
     void opened.ready(FIRST).then(() => setStream(opened))
