@@ -41,6 +41,10 @@ class Process:
         told.close()
         self.url = f"http://127.0.0.1:{self.port}"
 
+    def keep_port(self) -> None:
+        """From now on it starts on the port that it has."""
+        self._settings = self._settings.model_copy(update={"port": self.port})
+
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
