@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
+from schemathesis.core.result import Ok
 
 from ringfence.kernel.auth.model import Role, TokenKind
 from tests.harness import Ringfence, running
@@ -40,9 +41,10 @@ class Target:
         self.server = server
         self.schema = schemathesis.openapi.from_dict(server.admin.get("/openapi.json").json())
         self.schema.config.update(base_url=server.url)
-        self.operations = {
-            operation.label: operation for operation in (found.ok() for found in self.schema.get_all_operations())
-        }
+        self.operations: dict[str, Any] = {}
+        for found in self.schema.get_all_operations():
+            assert isinstance(found, Ok), found
+            self.operations[found.ok().label] = found.ok()
         self.known: dict[str, str] = {}
 
     def refill(self) -> None:
