@@ -25,6 +25,7 @@ from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.database import Transaction
 from ringfence.kernel.errors import Conflict, Invalid, RingfenceError, Unauthenticated
 from ringfence.kernel.events.model import SYSTEM
+from ringfence.kernel.http.protocol import Protocol
 from ringfence.settings import Settings
 from ringfence.supervisor import BACKLOG
 from ringfence.supervisor import listen as listen  # for who runs a server without a supervisor
@@ -83,7 +84,7 @@ def server(house: House) -> Server:
     settings = house.settings
     config = uvicorn.Config(
         house.asgi,
-        http="httptools",
+        http=Protocol,
         loop="uvloop",
         log_config=None,
         access_log=False,
