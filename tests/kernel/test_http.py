@@ -469,6 +469,17 @@ def test_no_endpoint_is_declared_twice(server: Ringfence) -> None:
     assert len(set(declared)) == len(declared)
 
 
+def test_every_create_takes_a_key(server: Ringfence) -> None:
+    """What does not, sets a state, which is the same the second time."""
+    sets = re.compile(
+        r"/(ping|signout|prune|heartbeat|capabilities|autonomy|set-mode|pause|resume|ack|approve|deny|withdraw|join|leave"
+        r"|claim|release|assign|unassign|reviewers/\{name\})$"
+    )
+    for endpoint in server.house.endpoints:
+        if endpoint.method == "POST" and not endpoint.creates:
+            assert sets.search(endpoint.path), endpoint.path
+
+
 def test_everything_but_a_few_asks_who_you_are(server: Ringfence) -> None:
     anonymous = server.client()
     open_to_all = set()
