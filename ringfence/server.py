@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -25,9 +26,12 @@ from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.database import Transaction
 from ringfence.kernel.errors import Conflict, Invalid, RingfenceError, Unauthenticated
 from ringfence.kernel.events.model import SYSTEM
+from ringfence.kernel.http.protocol import Protocol
 from ringfence.settings import Settings
 from ringfence.supervisor import BACKLOG
 from ringfence.supervisor import listen as listen  # for who runs a server without a supervisor
+
+OPEN_FILES = 65_536
 
 log = logging.getLogger("ringfence.server")
 
@@ -83,7 +87,7 @@ def server(house: House) -> Server:
     settings = house.settings
     config = uvicorn.Config(
         house.asgi,
-        http="httptools",
+        http=Protocol,
         loop="uvloop",
         log_config=None,
         access_log=False,
@@ -189,7 +193,16 @@ def _reason(error: Exception, settings: Settings) -> str:
     return str(error)
 
 
+def allow_open_files() -> None:
+    """As many connections as this machine lets us have: each stream of events is one, and a shell allows 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def main() -> None:
+    allow_open_files()
     ready_fd, order_fd = map(int, sys.argv[1:3])
     with os.fdopen(order_fd, "rb") as file:
         order = Order.model_validate_json(file.read())

@@ -1,6 +1,7 @@
 """What every test can ask for: a running server, on SQLite or on both databases."""
 
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,9 +40,18 @@ def postgres_template(postgres: Cluster) -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def leaving() -> Iterator[deque[Ringfence]]:
+    """Servers of tests that are over: they stop while the next test runs."""
+    found: deque[Ringfence] = deque()
+    yield found
+    for server in found:
+        server.gone()
+
+
 @pytest.fixture
-def server(tmp_path: Path, template: Path) -> Iterator[Ringfence]:
-    with running(tmp_path / "data", template) as found:
+def server(tmp_path: Path, template: Path, leaving: deque[Ringfence]) -> Iterator[Ringfence]:
+    with running(tmp_path / "data", template, leaving) as found:
         yield found
 
 
@@ -54,8 +64,14 @@ def postgres_url(postgres: Cluster, postgres_template: str) -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def either(request: pytest.FixtureRequest, tmp_path: Path, template: Path) -> Iterator[Ringfence]:
+def either(
+    request: pytest.FixtureRequest, tmp_path: Path, template: Path, leaving: deque[Ringfence]
+) -> Iterator[Ringfence]:
     """The same server on each database in turn."""
-    url = request.getfixturevalue("postgres_url") if request.param == "postgresql" else ""
-    with running(tmp_path / "data", template if not url else None, database=url) as found:
+    if request.param == "sqlite":
+        with running(tmp_path / "data", template, leaving) as found:
+            yield found
+        return
+    url = request.getfixturevalue("postgres_url")
+    with running(tmp_path / "data", database=url) as found:
         yield found

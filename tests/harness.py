@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import threading
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from ringfence.kernel.clock import DAY, Clock
 from ringfence.kernel.events.model import SYSTEM
 from ringfence.server import listen, server
 from ringfence.settings import Settings
+
+LEAVING = 3  # servers that may be stopping while the next tests run
 
 
 class TestClock(Clock):
@@ -73,7 +76,15 @@ class Ringfence:
             runner.run(run())
 
     def stop(self) -> None:
+        self.leave()
+        self.gone()
+
+    def leave(self) -> None:
+        """Begin to stop."""
         self._server.should_exit = True
+
+    def gone(self) -> None:
+        """Wait until it has stopped."""
         self._thread.join(20)
         assert not self._thread.is_alive(), "the server did not stop"
         self._socket.close()
@@ -83,10 +94,14 @@ class Ringfence:
         self.stop()
         self.start()
 
-    def close(self) -> None:
+    def close(self, leaving: "deque[Ringfence] | None" = None) -> None:
         for client in self._clients:
             client.close()
-        self.stop()
+        self.leave()
+        if leaving is None:
+            self.gone()
+        else:
+            leaving.append(self)
 
     def write(self, use_case: Any) -> Any:
         """Run a use case on the server's own loop."""
@@ -100,6 +115,7 @@ class Ringfence:
 
     def client(self, token: str | None = None, **more: Any) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}
+        more = {"verify": False, **more}  # it is no HTTPS, and certificates take a tenth of a second to load
         client = httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **more)
         self._clients.append(client)
         return client
@@ -112,9 +128,15 @@ class Ringfence:
 
 
 @contextlib.contextmanager
-def running(data: Path, template: Path | None = None, **settings: Any) -> Iterator[Ringfence]:
+def running(
+    data: Path, template: Path | None = None, leaving: deque[Ringfence] | None = None, **settings: Any
+) -> Iterator[Ringfence]:
+    """A server for as long as the block takes. Where `leaving` is given, its end is awaited there: nobody needs the
+    folder again."""
     server = Ringfence(Settings(**{"data": data, "port": 0, "log_level": "error", **settings}), template)
     try:
         yield server
     finally:
-        server.close()
+        server.close(leaving)
+        while leaving and len(leaving) > LEAVING:
+            leaving.popleft().gone()

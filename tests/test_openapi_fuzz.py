@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
+from schemathesis.core.result import Ok
 
 from ringfence.kernel.auth.model import Role, TokenKind
 from tests.harness import Ringfence, running
@@ -40,13 +41,17 @@ class Target:
         self.server = server
         self.schema = schemathesis.openapi.from_dict(server.admin.get("/openapi.json").json())
         self.schema.config.update(base_url=server.url)
-        self.operations = {
-            operation.label: operation for operation in (found.ok() for found in self.schema.get_all_operations())
-        }
+        self.operations: dict[str, Any] = {}
+        for found in self.schema.get_all_operations():
+            assert isinstance(found, Ok), found
+            self.operations[found.ok().label] = found.ok()
         self.known: dict[str, str] = {}
+        self.changed = True  # since the last refill
 
     def refill(self) -> None:
         """What the operation before may have removed."""
+        if not self.changed:
+            return
         self.server.admin = admin = self.server.client(self.server.token("admin", Role.ADMIN))
         for name in ("claude", "codex"):
             admin.post("/agents/register", json={"name": name})
@@ -99,6 +104,7 @@ def test_an_operation_does_what_the_document_says(target: Target, label: str, ca
         assert stream.status == (200 if token else 401)
         stream.close()
         return
+    target.changed = not label.startswith("GET")
     checks = [CHECKS.get_one(name) for name in CHECKED]
     takes_something = bool(operation.definition.raw["parameters"] or "requestBody" in operation.definition.raw)
     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE) if takes_something else (GenerationMode.POSITIVE,):

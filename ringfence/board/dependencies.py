@@ -5,7 +5,7 @@ same reason, and returns to where it was when that passes; one whose predecessor
 person looks. Lines of tasks are long: what passes along them does so in a loop, not by recursion.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ringfence.board import model, store
@@ -107,16 +107,18 @@ class Dependencies:
                 return other_id, title, reason, blocked_from
         return None
 
-    def block_successors(self, tx: Transaction, task: Task) -> None:
-        causes = [task]
+    def block_successors(self, tx: Transaction, task: Task, *, newly: bool = True) -> None:
+        """Block what waits for it. Was it blocked already, for another reason, only those it blocks are told: one that
+        a person let go on nevertheless goes on."""
+        causes = [(task, newly)]
         while causes:
-            cause = causes.pop()
+            cause, newly = causes.pop()
             because = _because(cause.id, cause.title, cause.blocked_reason, cause.blocked_from)
             for other in map(store.task_of, tx.rows(store.SUCCESSORS, task=cause.id)):
-                waits = other.status in model.WAITING and not other.held
+                waits = newly and other.status in model.WAITING and not other.held
                 if waits or (other.blocked_by == cause.id and other.blocked_from is not None):
                     came = other.blocked_from or other.status
-                    causes.append(self._block(tx, other, because, cause.id, came))
+                    causes.append((self._block(tx, other, because, cause.id, came), waits))
 
     def unblock_successors(self, tx: Transaction, task: Task) -> None:
         passed = [task]
@@ -136,6 +138,13 @@ class Dependencies:
         blocked = self._block(tx, task, reason, by, came)
         self.block_successors(tx, blocked)
         return blocked
+
+    def orphan(self, tx: Transaction, tasks: Iterable[Task], reason: str) -> None:
+        """What these waited for is gone: they stay blocked until a person looks."""
+        found = [task for task in tasks if task.status in model.WAITING or task.status is Status.BLOCKED]
+        # All of them before what follows from any: one may wait for another.
+        for task, blocked in [(task, self._block(tx, task, reason, None, None)) for task in found]:
+            self.block_successors(tx, blocked, newly=task.status is not Status.BLOCKED)
 
     def _block(self, tx: Transaction, task: Task, reason: str, by: str | None, came: Status | None) -> Task:
         if task.status is Status.BLOCKED:

@@ -237,16 +237,13 @@ class Tasks:
         if (proposal := self._acting.proposed(tx, doer, approved, "delete_task", project, task, {})) is not None:
             return proposal
         rows = [] if task.status is Status.DONE else tx.rows(store.SUCCESSORS, task=task.id)
-        successors = [store.task_of(row) for row in rows]
-        waiting = {found.id: found for found in [*successors, *self._dependencies.blocked_by(tx, task)]}
+        waiting = {found.id: found for found in [*map(store.task_of, rows), *self._dependencies.blocked_by(tx, task)]}
         checksums = [row[1] for row in tx.rows(store.FILES, project=project.id, task=task.id, cursor="", limit=100_000)]
         tx.run(store.DELETE_FILES_OF_TASK, project=project.id, task=task.id)
         tx.run(store.DELETE_TASK, id=task.id)
         record(tx, "task_deleted", doer.actor, task, {"title": task.title})
-        for other in waiting.values():
-            if other.status in model.WAITING or other.status is Status.BLOCKED:
-                gone = f"waited for “{task.title}” ({task.id}), which was deleted"
-                self._dependencies.block(tx, other, gone, None, None)
+        gone = f"waited for “{task.title}” ({task.id}), which was deleted"
+        self._dependencies.orphan(tx, waiting.values(), gone)
         if task.holder is not None:
             self._projects.refresh_current(tx, task.holder)
         return [checksum for checksum in checksums if tx.row(store.CHECKSUM_USED, checksum=checksum) is None]

@@ -82,6 +82,18 @@ def build() -> Any:
 
 
 def main() -> int:
+    _provide_streams()
+    code = _ended()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _close_output()
+        return code if code or isinstance(error, BrokenPipeError) else _fail(_told_by(error), Problem.exit_code)
+    return code
+
+
+def _ended() -> int:
+    """Run the command; its exit code."""
     if COMPLETING in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
@@ -106,8 +118,7 @@ def main() -> int:
     except TyperException as wrong:
         return _misunderstood(wrong)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return _fail(what, Problem.exit_code)
+        return _fail(_told_by(error), Problem.exit_code)
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
@@ -131,8 +142,21 @@ def _fail(sentence: str, code: int) -> int:
     return code
 
 
+def _told_by(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _provide_streams() -> None:
+    """Started with one of them closed (`>&-`), what we open next would take its place."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+
+
 def _close_output() -> None:
-    """What is still buffered has no reader; without this the interpreter would complain at its exit."""
+    """What is still buffered cannot be written; without this the interpreter would complain at its exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
 

@@ -153,7 +153,8 @@ def on_data(data: Path) -> Place:
     if running is None:
         hint = "" if data == default_data() else f" --data {data}"
         raise Unreachable(
-            f"no Ringfence runs on {data}: start one with `ringfence up{hint}`, or name a server with --url"
+            f"no Ringfence runs on {data}: start one with `ringfence up{hint}`, "
+            "or name another folder with --data, or a server with --url"
             f"{_if_unreadable(data)}"
         )
     return Place(url=running.url, token=running.token, pinned=running.certificate, source=str(data))

@@ -1,6 +1,7 @@
 """What tests of the board start from."""
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,9 +118,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, template: Path) -> Iterator[Ringfence]:
+def fresh(tmp_path: Path, template: Path, leaving: deque[Ringfence]) -> Iterator[Ringfence]:
     """A server of the test's own, whose clock it may move."""
-    with running(tmp_path / "data", template) as found:
+    with running(tmp_path / "data", template, leaving) as found:
         yield found
 
 

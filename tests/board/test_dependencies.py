@@ -109,6 +109,32 @@ def test_deleting_a_blocked_predecessor_says_so_along_the_line(project: Project)
     assert project.show(tasks[2])["status"] == "backlog"
 
 
+def test_deleting_what_two_wait_for_of_which_one_waits_for_the_other_blocks_each_once(project: Project):
+    first = project.task("first")
+    second = project.task("second", depends_on=[first])
+    third = project.task("third", depends_on=[first, second])
+    project.admin.delete(f"{project.path}/tasks/{first}")
+    for task in (second, third):
+        assert project.show(task)["blocked_reason"] == f"waited for “first” ({first}), which was deleted"
+        steps = [(step["from"], step["to"]) for step in project.show(task)["transitions"]]
+        assert steps[-1:] == [("backlog", "blocked")]
+        assert len(project.events(kind="task_transition", subject=task)) == 1
+    project.moved(second, "ready")
+    assert project.show(third)["status"] == "blocked"
+
+
+def test_what_a_person_let_go_on_goes_on_when_the_reason_changes(project: Project):
+    """A task whose predecessor is blocked was assigned all the same; the predecessor then loses one of its own."""
+    first, cause = project.task("first"), project.task("cause")
+    task = project.task(depends_on=[cause])
+    project.moved(cause, "blocked", blocked_reason="broken")
+    project.assign(task, project.agent())
+    project.admin.post(f"/api/v1{project.path}/tasks/{cause}/dependencies", json={"depends_on": first})
+    project.admin.delete(f"{project.path}/tasks/{first}")
+    assert "deleted" in project.show(cause)["blocked_reason"]
+    assert project.show(task)["status"] == "ready"
+
+
 def test_deleting_what_is_done_blocks_nobody(project: Project):
     first = project.task()
     task = project.task(depends_on=[first])

@@ -111,7 +111,7 @@ def test_one_of_eight_agents_gets_each_of_two_hundred_tasks_in_process(either: R
     async def race() -> None:
         await asyncio.gather(*(claims(agent.name) for agent in agents))
 
-    asyncio.run_coroutine_threadsafe(race(), either.loop).result(60)  # type: ignore[attr-defined]
+    asyncio.run_coroutine_threadsafe(race(), either.loop).result(60)
     check_one_winner_each(project, answers)
 
 

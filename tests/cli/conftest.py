@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import httpx
 import pytest
 
 from ringfence.supervisor import Running
+from tests.forks import command
 
 RINGFENCE = str(Path(sys.executable).parent / "ringfence")
 WITHIN = 30.0
@@ -64,13 +66,14 @@ class Cli:
         self.env |= {"RINGFENCE_CONFIG_DIR": str(self.config), "RINGFENCE_DATA": str(self.data), **env}
 
     def __call__(self, *words: object, given: str = "", cwd: Path | None = None, **env: str) -> Said:
-        ended = subprocess.run(
-            [RINGFENCE, *map(str, words)],
-            input=given, capture_output=True, text=True, timeout=WITHIN + 30, check=False,
-            env={**self.env, **env}, cwd=cwd or self.home,
-        )  # fmt: skip
-        assert "Traceback" not in ended.stderr + ended.stdout, ended.stderr
-        return Said(ended.returncode, ended.stdout, ended.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            streams = [Path(folder, name) for name in ("in", "out", "err")]
+            for stream, text in zip(streams, (given, "", ""), strict=True):
+                stream.write_text(text)
+            code = command([*map(str, words)], streams, {**self.env, **env}, cwd or self.home, WITHIN + 30)
+            said = Said(code, streams[1].read_text(), streams[2].read_text())
+        assert "Traceback" not in said.err + said.out, said.err
+        return said
 
     def ok(self, *words: object, **more: Any) -> str:
         said = self(*words, **more)
@@ -94,7 +97,9 @@ class Cli:
         """Straight to the server, where the command is not what is tried."""
         running = self.running
         headers = {"authorization": f"Bearer {running.token}"}
-        answer = httpx.request(method, running.url + path, headers=headers, json=body, timeout=WITHIN, trust_env=False)
+        answer = httpx.request(
+            method, running.url + path, headers=headers, json=body, timeout=WITHIN, trust_env=False, verify=False
+        )
         assert answer.is_success, answer.text
         return answer.json()
 

@@ -87,13 +87,24 @@ def test_an_interrupt_ends_it_quietly(office: Cli) -> None:
     assert process.returncode == 130
 
 
-def test_a_full_disk_under_the_output_is_told(office: Cli) -> None:
+@pytest.mark.parametrize("words", ["version", "--help", "audit log -n 1", "audit log -n 500 --json", "task --help"])
+def test_a_full_disk_under_the_output_is_told(office: Cli, words: str) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [RINGFENCE, "audit", "log"], stdout=full, stderr=subprocess.PIPE, text=True, env=office.env, check=False
+            [RINGFENCE, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=office.env, check=False
         )
     assert ended.returncode == 1
-    assert ended.stderr.count("\n") == 1
+    assert ended.stderr == "ringfence: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_mistake(office: Cli, closed: str) -> None:
+    for words, code in (("version", 0), ("project list", 0), ("project show nowhere", 3)):
+        ended = subprocess.run(
+            ["bash", "-c", f"{RINGFENCE} {words} {closed}"], capture_output=True, text=True, env=office.env, check=False
+        )
+        assert ended.returncode == code, ended.stderr
+        assert "mistake" not in ended.stderr
 
 
 def test_what_is_not_needed_is_not_imported(office: Cli) -> None:

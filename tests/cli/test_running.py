@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -18,7 +19,7 @@ import pytest
 from ringfence.cli.places import default_data
 from ringfence.settings import default_data as servers_default
 from ringfence.supervisor import Lock, Log, Running, listener_on, process_started
-from tests.cli.conftest import Cli, until
+from tests.cli.conftest import RINGFENCE, Cli, until
 
 
 def answers(url: str) -> bool:
@@ -76,6 +77,16 @@ def test_on_every_address_it_says_how_others_reach_it(cli: Cli) -> None:
     said = cli("up", "--port", "0", "--detach", "--host", "0.0.0.0")
     elsewhere = cli.running.elsewhere
     assert elsewhere is None or (answers(elsewhere) and "can read tokens" in said.err)
+
+
+def test_a_shells_limit_of_open_files_does_not_limit_its_streams(cli: Cli) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    started = f"ulimit -Sn 256 && exec {RINGFENCE} up --port 0 --detach"
+    subprocess.run(["bash", "-c", started], env=cli.env, cwd=cli.home, check=True, capture_output=True)
+    limits = Path(f"/proc/{cli.running.server_pid}/limits").read_text()
+    found = re.search(r"^Max open files +(\d+)", limits, re.MULTILINE)
+    assert found
+    assert int(found[1]) == min(hard, 65_536)
 
 
 def test_what_holds_a_token_only_its_owner_can_read(cli: Cli) -> None:

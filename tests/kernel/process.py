@@ -1,8 +1,6 @@
-"""A server in a process of its own, which can be killed and held short. Forked from one that has everything imported,
-so that a start costs a fraction of a second."""
+"""A server in a process of its own, which can be killed and held short."""
 
 import contextlib
-import multiprocessing
 import resource
 import threading
 from collections.abc import Iterator
@@ -13,9 +11,7 @@ from typing import Any
 import httpx
 
 from ringfence.settings import Settings
-
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["tests.harness"])
+from tests.forks import forks
 
 
 def _serve(settings: Settings, template: Path | None, told: Connection) -> None:
@@ -33,8 +29,8 @@ class Process:
         self.start()
 
     def start(self) -> None:
-        told, tells = _forks.Pipe(duplex=False)
-        self._process = _forks.Process(target=_serve, args=(self._settings, self._template, tells), daemon=True)
+        told, tells = forks.Pipe(duplex=False)
+        self._process = forks.Process(target=_serve, args=(self._settings, self._template, tells), daemon=True)
         self._process.start()
         tells.close()
         self.port, self.token = told.recv()
@@ -51,7 +47,7 @@ class Process:
 
     def client(self) -> httpx.Client:
         headers = {"authorization": f"Bearer {self.token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, verify=False)
 
     def limit_files(self, size: int) -> None:
         """No file of this process may grow beyond `size` bytes: to SQLite it looks as a quota does."""

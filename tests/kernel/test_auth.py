@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from ringfence.kernel import logs
-from ringfence.kernel.auth.model import Role, TokenKind, new_secret
+from ringfence.kernel.auth.model import Role, TokenKind, fingerprint, new_secret
 from ringfence.kernel.clock import DAY, SECOND
 from ringfence.kernel.errors import Unauthenticated
 from ringfence.settings import Settings
@@ -107,6 +107,56 @@ def test_a_look_up_that_a_revocation_overtakes_is_not_remembered(server: Ringfen
                 look.result(20)
         with pytest.raises(Unauthenticated):
             asyncio.run_coroutine_threadsafe(auth.principal(issued["token"]), loop).result(20)
+
+
+def test_what_is_remembered_of_a_token_is_what_the_table_says(either: Ringfence) -> None:
+    """After whatever is done with people, tokens and agents, also what is done without emptying the cache."""
+    admin, auth = either.admin, either.house.auth
+    secrets = [either.admin_token]
+
+    def known(secret: str, *, remembered: bool) -> object:
+        if not remembered:
+            auth._cache.pop(fingerprint(secret), None)
+        try:
+            return asyncio.run_coroutine_threadsafe(auth.holder(secret), either.loop).result(20)
+        except Unauthenticated as refused:
+            return refused.code
+
+    def check() -> None:
+        before = [known(secret, remembered=True) for secret in secrets]
+        assert before == [known(secret, remembered=False) for secret in secrets]
+
+    def made(path: str, **body: Any) -> dict[str, Any]:
+        answer = admin.post(path, json=body)
+        assert answer.status_code == 201, answer.text
+        told: dict[str, Any] = answer.json()
+        secrets.extend([told["token"]] if "token" in told else [])
+        check()
+        return told
+
+    script = made("/api/v1/tokens", name="script", role="operator")
+    ann = made("/api/v1/people", name="ann", role="operator")["signin_url"].rpartition("=")[2]
+    session = browser(either, f"/signin?code={ann}").cookies
+    secrets.append(next(iter(session.values())))
+    check()
+    made("/api/v1/tokens", name="ann", role="operator")
+    made("/api/v1/tokens", name="ann", role="viewer")
+    made("/api/v1/enrolments", uses=1)
+    made("/agents/register", name="claude")
+    made("/agents/register", name="claude")
+    for change in ({"role": "viewer"}, {"projects": ["prj_a"]}, {"role": "admin"}, {"disabled": True}):
+        assert admin.patch("/api/v1/people/ann", json=change).status_code == 200
+        check()
+    assert admin.patch("/api/v1/people/ann", json={"disabled": False}).status_code == 200
+    check()
+    assert admin.delete(f"/api/v1/tokens/{script['id']}").status_code == 200
+    check()
+    assert admin.post("/agents/claude/revoke", json={}).status_code == 200
+    check()
+    assert admin.delete("/agents/claude").status_code == 200
+    check()
+    made("/agents/register", name="claude")
+    assert [known(secret, remembered=True) for secret in secrets].count("token_revoked") >= 3
 
 
 def test_a_token_is_bounded_by_what_its_person_may_now(either: Ringfence) -> None:

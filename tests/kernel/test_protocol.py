@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -12,7 +14,7 @@ import uvicorn
 from ringfence.kernel.http.protocol import Protocol
 from tests.harness import Ringfence, running
 from tests.kernel.test_http import BAD_HTTP, PATH
-from tests.kernel.wire import request, wire
+from tests.kernel.wire import Wire, request, until, wire
 
 MORE = {
     "a raw query": "GET /ping?a=ü HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode(),
@@ -25,6 +27,41 @@ class Hasty(Protocol):
     head_seconds = 0.3
 
 
+class Echo(asyncio.Protocol):
+    """What takes a connection over that was upgraded: it says the bytes again."""
+
+    def __init__(self, **_: Any) -> None:
+        pass
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert not hasattr(transport, "plain"), "it is the transport itself"
+        self.transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+class Flood:
+    """An application that never waits for anything but `send`."""
+
+    chunk, chunks = b"x" * 16_000, 3_000
+    size = len(chunk) * chunks
+    sent = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.sent = 0
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(self.chunks):
+            await send({"type": "http.response.body", "body": self.chunk, "more_body": True})
+            self.sent += 1
+        await send({"type": "http.response.body", "body": b""})
+
+    def is_still(self) -> bool:
+        before = self.sent
+        time.sleep(0.1)
+        return self.sent == before
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[Ringfence]:
     with running(tmp_path_factory.mktemp("protocol"), template) as found:
@@ -32,19 +69,35 @@ def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def port(server: Ringfence) -> Iterator[int]:
-    yield from _listening(server, Protocol)
+def port(server: Ringfence) -> int:
+    """The real server's."""
+    return server.port
 
 
 @pytest.fixture(scope="module")
 def hasty(server: Ringfence) -> Iterator[int]:
-    yield from _listening(server, Hasty)
+    yield from _listening(server, server.house.asgi, http=Hasty)
 
 
-def _listening(server: Ringfence, protocol: type[Protocol]) -> Iterator[int]:
-    """The same application on one more socket."""
+@pytest.fixture(scope="module")
+def upgrading(server: Ringfence) -> Iterator[int]:
+    yield from _listening(server, server.house.asgi, http=Protocol, ws=Echo)
+
+
+@pytest.fixture(scope="module")
+def flood() -> Flood:
+    return Flood()
+
+
+@pytest.fixture(scope="module")
+def flooding(server: Ringfence, flood: Flood) -> Iterator[int]:
+    yield from _listening(server, flood, http=Protocol)
+
+
+def _listening(server: Ringfence, application: Any, **more: Any) -> Iterator[int]:
+    """An application on one more socket."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(server.house.asgi, http=protocol, lifespan="off", log_config=None, server_header=False)
+    config = uvicorn.Config(application, lifespan="off", log_config=None, server_header=False, **more)
     front = uvicorn.Server(config)
     serving = asyncio.run_coroutine_threadsafe(front.serve(sockets=[listener]), server.loop)
     yield listener.getsockname()[1]
@@ -118,3 +171,82 @@ def test_a_connection_that_is_used_has_all_the_time_it_needs(server: Ringfence, 
         assert connection.send(b"{}").reply().status == 201
         time.sleep(0.6)
         assert connection.send(request("GET", "/ping")).reply().status == 200
+
+
+UPGRADES = {
+    "HTTP/2": ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"),
+    "a WebSocket": ("Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: eHh4"),
+}
+
+
+@pytest.mark.parametrize("offer", UPGRADES.values(), ids=UPGRADES.keys())
+def test_a_request_that_offers_another_protocol_is_answered_in_this_one(
+    server: Ringfence, port: int, offer: tuple[str, ...]
+) -> None:
+    """As many clients do with every request: its body counts, and so do the requests after it."""
+    body = b'{"note": "its body was read"}'
+    whole = request("POST", PATH, *offer, token=server.admin_token, body=body)
+    head, _, tail = whole.partition(b"\r\n\r\n")
+    chunked = request("POST", PATH, *offer, "Transfer-Encoding: chunked", token=server.admin_token)
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    with wire(port) as connection:
+        for parts in ((whole,), (head + b"\r\n\r\n", tail), (chunked + chunks,), (chunked, chunks)):
+            for part in parts:
+                connection.send(part)
+            connection.send(request("GET", "/ping"))
+            assert connection.reply().json["note"] == "its body was read"
+            assert connection.reply().status == 200
+
+
+def test_a_connection_that_is_upgraded_is_handed_over_after_the_answers_before(upgrading: int) -> None:
+    upgrade = request("GET", "/ws", *UPGRADES["a WebSocket"])
+    with wire(upgrading) as connection:
+        assert connection.send(request("GET", "/ping")).reply().status == 200
+        connection.send(upgrade)
+        assert connection.line() == b"GET /ws HTTP/1.1\r\n"
+        while connection.line() != b"\r\n":
+            pass
+        for word in (b"one\n", b"two\n"):
+            assert connection.send(word).line() == word
+
+
+def test_who_does_not_read_is_not_written_to_for_ever(flood: Flood, flooding: int) -> None:
+    """Though the application never waits: no more is kept for it than a socket's buffers and ours hold."""
+    with wire(flooding, receive_buffer=4096) as connection:
+        connection.send(request("GET", "/"))
+        until(lambda: flood.sent > 0 and flood.is_still())
+        assert flood.sent < flood.chunks / 3
+        assert len(connection.reply().body) == flood.size
+
+
+def test_who_leaves_in_the_middle_of_an_answer_breaks_nothing(
+    flood: Flood, flooding: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    for leave in (Wire.close, _reset):
+        connection = Wire(flooding)
+        connection.send(request("GET", "/")).line()
+        leave(connection)
+        until(flood.is_still)
+    with wire(flooding) as connection:
+        assert len(connection.send(request("GET", "/")).reply().body) == flood.size
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def _reset(connection: Wire) -> None:
+    """Not a farewell, but an RST."""
+    connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def test_an_answer_is_one_segment(port: int) -> None:
+    """The head and the body of an answer leave in one system call: the first read has both."""
+    with wire(port) as connection:
+        for _ in range(20):
+            connection.send(request("GET", "/ping"))
+            assert connection.socket.recv(65536).endswith(b'{"status":"ok"}')
+
+
+def test_an_answer_and_the_end_of_the_connection_arrive_whole(port: int) -> None:
+    with wire(port) as connection:
+        assert connection.send(request("GET", "/openapi.json", "Connection: close")).reply().json["openapi"]
+        assert connection.ended()

@@ -164,14 +164,15 @@ def test_reads_are_asked_for_again(scene: Scene) -> None:
     assert len(scene.transport.lost) == 3
 
 
-def test_claiming_the_next_task_is_not_asked_for_again(scene: Scene) -> None:
-    """The server would claim another one."""
-    scene.lose()
-    with pytest.raises(errors.Unreachable) as caught:
-        scene.agent.claim_next(scene.project)
-    assert caught.value.maybe_done
+def test_claiming_the_next_task_again_gives_the_same_one(scene: Scene) -> None:
+    scene.lose(2)
+    claimed = scene.agent.claim_next(scene.project)
+    assert claimed["id"] == scene.task
+    assert len(scene.transport.lost) == 2
+    assert len({request.headers["idempotency-key"] for request in scene.transport.sent[-3:]}) == 1
     assert scene.count("task_claimed") == 1
-    assert len(scene.agent.get_my_tasks()) == 1
+    assert [task["id"] for task in scene.agent.get_my_tasks()] == [scene.task]
+    assert scene.agent.claim_next(scene.project)["id"] == scene.other  # asked anew, not again
 
 
 def test_every_try_says_who_asks(scene: Scene) -> None:

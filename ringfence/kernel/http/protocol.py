@@ -5,6 +5,7 @@ import asyncio
 import json
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ringfence.kernel.errors import Invalid
@@ -13,6 +14,7 @@ from ringfence.kernel.ids import new
 
 HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 20.0
+GATHERED_BYTES = 32 * 1024
 
 
 class _Gathered:
@@ -20,29 +22,33 @@ class _Gathered:
     leave together, and so do the answers to requests that came together."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
+        self.plain = transport
         self._loop = loop
         self._waiting: list[bytes] = []
+        self._size = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+        return getattr(self.plain, name)
 
     def write(self, data: bytes) -> None:
         if not self._waiting:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._waiting.append(data)
+        self._size += len(data)
+        if self._size >= GATHERED_BYTES:  # only the transport knows that nobody reads, and says so at once
+            self.flush()
 
     def close(self) -> None:
-        self._flush()
-        self._transport.close()
+        self.flush()
+        self.plain.close()
 
     def is_closing(self) -> bool:
-        return self._transport.is_closing()
+        return self.plain.is_closing()
 
-    def _flush(self) -> None:
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
+    def flush(self) -> None:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if waiting and not self.plain.is_closing():
+            self.plain.write(b"".join(waiting))
 
 
 class Protocol(HttpToolsProtocol):
@@ -53,11 +59,13 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*args, **more)
         self._in_head = True
         self._head = 0
+        self._declined = False  # this request offers an upgrade that we do not take
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.transport = _Gathered(transport, self.loop)  # type: ignore[assignment]
+        self._gathered = _Gathered(transport, self.loop)
+        self.transport = self._gathered  # type: ignore[assignment]
         self._deadline = self.loop.call_later(self.head_seconds, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -65,7 +73,16 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._refuse(400, "this is not HTTP/1.1 as it is written down", "invalid_http")
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            elif self._declined:
+                self._read_again(data[upgrade.args[0] :])
         if self._in_head and not self.transport.is_closing():
             self._head += len(data)
             if self._head > self.head_bytes:
@@ -80,10 +97,27 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._disarm()
-        super().on_headers_complete()
+        asked = self.parser.should_upgrade() and not self._should_upgrade()
+        self._declined = asked and self.parser.get_method() != b"CONNECT"
+        if not self._declined:
+            super().on_headers_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "this is not HTTP/1.1 as it is written down", "invalid_http")
+    def on_message_complete(self) -> None:
+        if not self._declined:
+            super().on_message_complete()
+
+    def _read_again(self, body: bytes) -> None:
+        """A client may offer to go on in another protocol (`Upgrade: h2c`), and is answered as if it had not. To the
+        parser such a request has no body, so it is given the request once more, without the offer."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        self.data_received(b"\r\n".join([*lines, b"", body]))
+
+    def handle_websocket_upgrade(self) -> None:
+        self._gathered.flush()
+        self.transport = self._gathered.plain  # whoever takes over writes for itself
+        super().handle_websocket_upgrade()
 
     def _late(self) -> None:
         self._deadline = None
