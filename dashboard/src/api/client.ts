@@ -38,11 +38,6 @@ export function onSignedOut(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** For what asks without `api`: the server said that nobody is signed in here. */
-export function signedOut(): void {
-  for (const listener of listeners) listener()
-}
-
 export const api = createClient<paths>({ baseUrl: '', querySerializer: { array: { style: 'form', explode: true } } })
 
 api.use({
@@ -51,7 +46,7 @@ api.use({
     return request
   },
   onResponse({ response }) {
-    if (response.status === 401) signedOut()
+    if (response.status === 401) for (const listener of listeners) listener()
   },
 })
 

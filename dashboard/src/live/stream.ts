@@ -10,7 +10,6 @@
  */
 
 import { createParser } from 'eventsource-parser'
-import { signedOut } from '@/api/client'
 
 export type LiveEvent = {
   seq: number
@@ -190,7 +189,6 @@ export class Stream {
     const from = this.last === undefined ? '' : `?after=${this.last}`
     try {
       const response = await fetch(this.url + from, { signal, headers: { accept: 'text/event-stream' } })
-      if (response.status === 401) signedOut()
       if (!response.ok || response.body === null) throw new Error(`the stream was answered ${response.status}`)
       let found: LiveEvent[] = []
       const parser = createParser({

@@ -3,7 +3,7 @@
 import { Clock, KeyRound, Link2Off, LogOut, type LucideIcon } from 'lucide-react'
 import { type FormEvent, useEffect, useState } from 'react'
 import { Button, Field, Input } from '@/ui/Controls'
-import { Copyable } from '@/ui/Copy'
+import { Copyable } from '@/ui/Copyable'
 import { Logo } from './Logo'
 import { keepPlace, keptPlace } from './place'
 import css from './signedout.module.css'
@@ -72,7 +72,7 @@ export function SignedOut({ ended }: { ended: boolean }) {
         <section className={css.ways}>
           <h2>No link yet?</h2>
           <p>On the machine that runs Ringfence, this prints one:</p>
-          <Copyable title="In a terminal there" text="ringfence login --link" />
+          <Copyable label="In a terminal there" text="ringfence login --link" />
           <p>
             Somebody else runs it? An admin makes a link for you under People. Signed in on another device? Make one
             under Account there.

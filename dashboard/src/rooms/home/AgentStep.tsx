@@ -8,7 +8,7 @@ import type { ReactNode } from 'react'
 import { api, take } from '@/api/client'
 import { useMe } from '@/shell/session'
 import { Button } from '@/ui/Controls'
-import { Copyable } from '@/ui/Copy'
+import { Copyable } from '@/ui/Copyable'
 import uiCss from '@/ui/ui.module.css'
 import css from './home.module.css'
 import { movedBy, useFirstTasks, useOwnAgents } from './progress'
@@ -110,10 +110,10 @@ function Lines({ token, project }: { token: string; project: string }) {
         </Tabs.Trigger>
       </Tabs.List>
       <Tabs.Content value="shell" className={css.lines}>
-        <Copyable title="Paste this where it can reach this server" text={shellLines(token, project)} />
+        <Copyable label="Paste this where it can reach this server" text={shellLines(token, project)} />
       </Tabs.Content>
       <Tabs.Content value="python" className={css.lines}>
-        <Copyable title="With the client: pip install ringfence" text={pythonLines(token, project)} />
+        <Copyable label="With the client: pip install ringfence" text={pythonLines(token, project)} />
       </Tabs.Content>
     </Tabs.Root>
   )

@@ -8,7 +8,7 @@ import { api, take } from '@/api/client'
 import { type Role, useMe } from '@/shell/session'
 import { setTheme, type Theme, useTheme } from '@/shell/theme'
 import { Button } from '@/ui/Controls'
-import { Copyable } from '@/ui/Copy'
+import { Copyable } from '@/ui/Copyable'
 import { Avatar, Badge, Key, Name, Time, useNow } from '@/ui/Facts'
 import { Confirm } from '@/ui/Overlays'
 import { Page, Panel } from '@/ui/Page'
@@ -164,7 +164,7 @@ function PhoneLink() {
           ? 'A link signs another device of yours in, once.'
           : `Open it there within ${span(make.data.expires_minutes * 60)}. It works once.`}
       </p>
-      {make.data !== undefined && <Copyable title="Sign-in link" text={make.data.url} />}
+      {make.data !== undefined && <Copyable label="Sign-in link" text={make.data.url} />}
       {local && (
         <p className={css.warn}>
           This address reaches only this machine. Open the dashboard by the machine's name or network address, and make

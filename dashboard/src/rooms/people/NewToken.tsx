@@ -5,7 +5,7 @@ import { type FormEvent, type ReactNode, useState } from 'react'
 import { api, take } from '@/api/client'
 import { type Role, useMay, useMe } from '@/shell/session'
 import { Button, Field, Input, Row, Select, Stack } from '@/ui/Controls'
-import { Copyable } from '@/ui/Copy'
+import { Copyable } from '@/ui/Copyable'
 import { Dialog } from '@/ui/Overlays'
 import uiCss from '@/ui/ui.module.css'
 import { ProjectsChoice, RoleChoice } from './Choices'
@@ -99,8 +99,8 @@ export function NewToken({ onClose }: CloseProps) {
     const { token, subject } = make.data
     return (
       <Made title={`A token for ${subject}`} onClose={onClose}>
-        <Copyable title="Token" text={token} />
-        <Copyable title="Try it" text={`curl -H "Authorization: Bearer ${token}" ${location.origin}/api/v1/me`} />
+        <Copyable label="Token" text={token} />
+        <Copyable label="Try it" text={`curl -H "Authorization: Bearer ${token}" ${location.origin}/api/v1/me`} />
       </Made>
     )
   }
@@ -166,13 +166,13 @@ export function NewEnrolment({ onClose }: CloseProps) {
     const { token } = make.data
     return (
       <Made title={uses === 1 ? 'One agent may register' : `${uses} agents may register`} onClose={onClose}>
-        <Copyable title="Enrolment token" text={token} />
+        <Copyable label="Enrolment token" text={token} />
         <Copyable
-          title="Where the agent runs"
+          label="Where the agent runs"
           text={`export RINGFENCE_URL=${location.origin}\nexport RINGFENCE_ENROLMENT=${token}`}
         />
         <Copyable
-          title="Or by hand: the answer holds the agent's own token"
+          label="Or by hand: the answer holds the agent's own token"
           text={`curl -H "Authorization: Bearer ${token}" -d '{"name": "my-agent"}' ${location.origin}/agents/register`}
         />
       </Made>

@@ -5,7 +5,7 @@ import { type FormEvent, useEffect, useState } from 'react'
 import { api, take } from '@/api/client'
 import { type Role, useMe } from '@/shell/session'
 import { Button, Field, Input, Row, Stack } from '@/ui/Controls'
-import { Copyable } from '@/ui/Copy'
+import { Copyable } from '@/ui/Copyable'
 import { Dialog } from '@/ui/Overlays'
 import { Failure, Loading } from '@/ui/States'
 import { span } from '@/ui/time'
@@ -87,7 +87,7 @@ export function LinkShown({ url, minutes, whose }: { url: string; minutes: numbe
         Send this link to <bdi>{whose}</bdi>. It signs one browser in, once, within {span(minutes * 60)}, and is shown
         only here.
       </p>
-      <Copyable title="Sign-in link" text={url} />
+      <Copyable label="Sign-in link" text={url} />
     </Stack>
   )
 }
