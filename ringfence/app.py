@@ -126,7 +126,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
             await feed.close()
             await database.close()
 
-    pages: list[BaseRoute] = [Route(ROOT + "{path:path}", dashboard)]
+    pages: list[BaseRoute] = [Route(ROOT + "{path:path}", dashboard, methods=["GET", "HEAD"])]
     asgi = application(endpoints, server, auth, metrics, routes=pages, lifespan=lifespan)
     return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board, demos)
 

@@ -25,7 +25,7 @@ type Said =
   | { say: 'resync' }
   | { say: 'who' }
 
-type Options = { url?: string; silence?: number; flush?: number }
+type Options = { url?: string; silence?: number; flush?: number; refused?: () => void }
 
 const LOCK = 'ringfence.stream'
 const MANY = 2000 // after a longer absence everything on the screen is asked for anew instead
@@ -36,6 +36,7 @@ export class Stream {
   private readonly url: string
   private readonly silence: number
   private readonly flushAfter: number
+  private readonly refused: () => void
   private readonly onEvents = new Set<(events: LiveEvent[]) => void>()
   private readonly onState = new Set<() => void>()
   private readonly onResync = new Set<() => void>()
@@ -51,6 +52,7 @@ export class Stream {
     this.url = options.url ?? '/api/v1/events'
     this.silence = options.silence ?? 40_000
     this.flushAfter = options.flush ?? 16
+    this.refused = options.refused ?? (() => undefined)
     this.channel = new BroadcastChannel(LOCK)
     this.channel.onmessage = (message: MessageEvent<Said>) => this.hear(message.data)
   }
@@ -156,7 +158,7 @@ export class Stream {
         this.become(said.state)
         break
       case 'resync':
-        for (const listener of this.onResync) listener()
+        this.resync()
     }
   }
 
@@ -189,6 +191,7 @@ export class Stream {
     const from = this.last === undefined ? '' : `?after=${this.last}`
     try {
       const response = await fetch(this.url + from, { signal, headers: { accept: 'text/event-stream' } })
+      if (response.status === 401) this.refused()
       if (!response.ok || response.body === null) throw new Error(`the stream was answered ${response.status}`)
       let found: LiveEvent[] = []
       const parser = createParser({
@@ -229,7 +232,7 @@ export class Stream {
   private connected(from: number): void {
     if (this.last !== undefined && from < this.last) {
       this.tell({ say: 'resync' })
-      for (const listener of this.onResync) listener()
+      this.resync()
     }
     this.last = from
     this.announce({ name: 'live' })
@@ -242,8 +245,11 @@ export class Stream {
 
   private become(state: StreamState): void {
     if (state.name === this.state.name) return
+    // What was asked for while the server was away may have failed, though its event was heard.
+    const returned = state.name === 'live' && this.state.name === 'down'
     this.state = state
     for (const listener of this.onState) listener()
+    if (returned) this.resync()
   }
 
   // Passing on -----------------------------------------------------------------------------------------------------
@@ -258,11 +264,12 @@ export class Stream {
     this.flushing = undefined
     const events = this.waiting
     this.waiting = []
-    if (events.length > MANY) {
-      for (const listener of this.onResync) listener()
-      return
-    }
-    for (const listener of this.onEvents) listener(events)
+    if (events.length > MANY) this.resync()
+    else for (const listener of this.onEvents) listener(events)
+  }
+
+  private resync(): void {
+    for (const listener of this.onResync) listener()
   }
 }
 

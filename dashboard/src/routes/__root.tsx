@@ -46,7 +46,7 @@ function SignedIn() {
   const [stream, setStream] = useState<Stream | null>(null)
   const commands = useMemo(() => new Commands(), [])
   useEffect(() => {
-    const opened = new Stream()
+    const opened = new Stream({ refused: () => queries.setQueryData(meKey, null) })
     opened.resynced(() => void queries.invalidateQueries())
     opened.listen((events) => {
       const ours = events.some(({ kind, data }) => kind === 'person_changed' && data.name === name)
