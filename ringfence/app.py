@@ -26,10 +26,13 @@ from ringfence.crew.proposals import routes as proposal_routes
 from ringfence.crew.proposals.service import Proposals
 from ringfence.crew.service import Crew
 from ringfence.dashboard.pages import ROOT, Dashboard
+from ringfence.demo import routes as demo_routes
+from ringfence.demo.model import PACE
+from ringfence.demo.service import Demos, Rooms
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
 from ringfence.kernel.auth.service import Auth
-from ringfence.kernel.clock import Clock
+from ringfence.kernel.clock import SECOND, Clock
 from ringfence.kernel.events import routes as event_routes
 from ringfence.kernel.events.model import Refusals
 from ringfence.kernel.events.service import Feed, prune_old
@@ -55,6 +58,7 @@ class House:
     liveness: Liveness
     proposals: Proposals
     board: Board
+    demos: Demos
 
 
 def build(settings: Settings, clock: Clock | None = None) -> House:
@@ -72,6 +76,8 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     messages = Messages(settings, crew, auth)
     board = make_board(settings, crew, proposals)
     feed.listen(board.projects.observe)
+    control, checkpoints = Control(crew), Checkpoints(settings, crew)
+    demos = Demos(Rooms(auth, crew, control, checkpoints, proposals, messages, board))
     server = Server(database, settings)
     dashboard = Dashboard()
     metrics = Metrics()
@@ -87,20 +93,22 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         Chore("liveness", settings.sweep_every, liveness.sweep),
         Chore("messages", 30, messages.tidy),
         Chore("files", 3600, board.blobs.sweep),
+        Chore("demo", PACE / SECOND, demos.step),
         Chore("retention", 60, lambda tx: prune_old(tx, settings)),
     ]
     housekeeping = Housekeeping(database, chores, liveness.woke)
 
     endpoints: list[Endpoint] = []
     for api in (
-        auth_routes.routes(auth, settings),
+        auth_routes.routes(auth, settings, page=ROOT if dashboard.is_built else None),
         event_routes.routes(feed, database, board.projects.sees),
         crew_routes.routes(crew),
-        control_routes.routes(Control(crew)),
-        checkpoint_routes.routes(Checkpoints(settings, crew)),
+        control_routes.routes(control),
+        checkpoint_routes.routes(checkpoints),
         proposal_routes.routes(proposals),
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
+        demo_routes.routes(demos, board.blobs),
         system.routes(database, feed, settings, metrics, endpoints, page=ROOT if dashboard.is_built else None),
     ):
         endpoints += api.endpoints
@@ -120,7 +128,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
 
     pages: list[BaseRoute] = [Route(ROOT + "{path:path}", dashboard, methods=["GET", "HEAD"])]
     asgi = application(endpoints, server, auth, metrics, routes=pages, lifespan=lifespan)
-    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board)
+    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board, demos)
 
 
 def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:

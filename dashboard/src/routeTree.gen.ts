@@ -15,6 +15,7 @@ import { Route as ActivityRouteImport } from './routes/activity'
 import { Route as InboxRouteImport } from './routes/inbox'
 import { Route as MessagesRouteImport } from './routes/messages'
 import { Route as PeopleRouteImport } from './routes/people'
+import { Route as StartRouteImport } from './routes/start'
 import { Route as CrewIndexRouteImport } from './routes/crew.index'
 import { Route as CrewAgentRouteImport } from './routes/crew.$agent'
 import { Route as ProjectsProjectIndexRouteImport } from './routes/projects.$project.index'
@@ -51,6 +52,11 @@ const PeopleRoute = PeopleRouteImport.update({
   path: '/people',
   getParentRoute: () => rootRouteImport,
 } as any)
+const StartRoute = StartRouteImport.update({
+  id: '/start',
+  path: '/start',
+  getParentRoute: () => rootRouteImport,
+} as any)
 const CrewIndexRoute = CrewIndexRouteImport.update({
   id: '/crew/',
   path: '/crew/',
@@ -84,6 +90,7 @@ export interface FileRoutesByFullPath {
   '/inbox': typeof InboxRoute
   '/messages': typeof MessagesRoute
   '/people': typeof PeopleRoute
+  '/start': typeof StartRoute
   '/crew/$agent': typeof CrewAgentRoute
   '/crew/': typeof CrewIndexRoute
   '/projects/$project/metrics': typeof ProjectsProjectMetricsRoute
@@ -97,6 +104,7 @@ export interface FileRoutesByTo {
   '/inbox': typeof InboxRoute
   '/messages': typeof MessagesRoute
   '/people': typeof PeopleRoute
+  '/start': typeof StartRoute
   '/crew/$agent': typeof CrewAgentRoute
   '/crew': typeof CrewIndexRoute
   '/projects/$project/metrics': typeof ProjectsProjectMetricsRoute
@@ -111,6 +119,7 @@ export interface FileRoutesById {
   '/inbox': typeof InboxRoute
   '/messages': typeof MessagesRoute
   '/people': typeof PeopleRoute
+  '/start': typeof StartRoute
   '/crew/$agent': typeof CrewAgentRoute
   '/crew/': typeof CrewIndexRoute
   '/projects/$project/metrics': typeof ProjectsProjectMetricsRoute
@@ -126,6 +135,7 @@ export interface FileRouteTypes {
     | '/inbox'
     | '/messages'
     | '/people'
+    | '/start'
     | '/crew/$agent'
     | '/crew/'
     | '/projects/$project/metrics'
@@ -139,6 +149,7 @@ export interface FileRouteTypes {
     | '/inbox'
     | '/messages'
     | '/people'
+    | '/start'
     | '/crew/$agent'
     | '/crew'
     | '/projects/$project/metrics'
@@ -152,6 +163,7 @@ export interface FileRouteTypes {
     | '/inbox'
     | '/messages'
     | '/people'
+    | '/start'
     | '/crew/$agent'
     | '/crew/'
     | '/projects/$project/metrics'
@@ -166,6 +178,7 @@ export interface RootRouteChildren {
   InboxRoute: typeof InboxRoute
   MessagesRoute: typeof MessagesRoute
   PeopleRoute: typeof PeopleRoute
+  StartRoute: typeof StartRoute
   CrewAgentRoute: typeof CrewAgentRoute
   CrewIndexRoute: typeof CrewIndexRoute
   ProjectsProjectMetricsRoute: typeof ProjectsProjectMetricsRoute
@@ -217,6 +230,13 @@ declare module '@tanstack/react-router' {
       preLoaderRoute: typeof PeopleRouteImport
       parentRoute: typeof rootRouteImport
     }
+    '/start': {
+      id: '/start'
+      path: '/start'
+      fullPath: '/start'
+      preLoaderRoute: typeof StartRouteImport
+      parentRoute: typeof rootRouteImport
+    }
     '/crew/': {
       id: '/crew/'
       path: '/crew'
@@ -262,6 +282,7 @@ const rootRouteChildren: RootRouteChildren = {
   InboxRoute: InboxRoute,
   MessagesRoute: MessagesRoute,
   PeopleRoute: PeopleRoute,
+  StartRoute: StartRoute,
   CrewAgentRoute: CrewAgentRoute,
   CrewIndexRoute: CrewIndexRoute,
   ProjectsProjectMetricsRoute: ProjectsProjectMetricsRoute,

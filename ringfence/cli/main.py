@@ -27,6 +27,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "project": ("projects", WORK, "Projects: a board, its members, limits and files."),
     "task": ("tasks", WORK, "Tasks: units of work on a board."),
     "proposal": ("proposals", WORK, "What advisory agents want to do: approve or deny."),
+    "demo": ("demo", WORK, "A made-up project whose agents work by themselves, to see a board move."),
     "agent": ("agents", CREW, "Agents: see, pause, resume, revoke, change their mode."),
     "message": ("messages", CREW, "Messages between agents and people."),
     "event": ("events", RECORD, "Everything that happens, as it happens."),

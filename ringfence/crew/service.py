@@ -249,6 +249,12 @@ class Crew:
         tx.record("agent_unregistered", actor, {"name": name}, agent=name, subject=name)
         self._auth.revoke_tokens_of(tx, actor, name, TokenKind.AGENT)
 
+    def erase(self, tx: Transaction, by: Principal, name: str) -> None:
+        """Remove an agent with all that is kept of one that is gone: its checkpoints and revocations."""
+        self.unregister(tx, by, name)
+        tx.run(store.ERASE_CHECKPOINTS, who=name)
+        tx.run(store.ERASE_REVOCATIONS, who=name)
+
     def set_capabilities(
         self, tx: Transaction, by: Principal, name: str, given: str | Sequence[str], description: str
     ) -> tuple[str, ...]:

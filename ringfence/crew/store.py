@@ -156,6 +156,8 @@ LEAVE = Query(
     )
 )  # fmt: skip
 REMOVE = Query(sa.delete(agents).where(_c.name == p("who")))
+ERASE_CHECKPOINTS = Query(sa.delete(checkpoints).where(checkpoints.c.agent == p("who")))
+ERASE_REVOCATIONS = Query(sa.delete(revocations).where(revocations.c.agent == p("who")))
 
 # Signs of life --------------------------------------------------------------------------------------------------------
 

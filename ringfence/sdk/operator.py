@@ -9,6 +9,7 @@ from ringfence.sdk.crew import Crew, Messages
 from ringfence.sdk.steps import Steps, operation
 from ringfence.sdk.views import (
     AllModes,
+    Demo,
     Done,
     LoggedEvent,
     Me,
@@ -190,6 +191,23 @@ class OperatorOperations(Projects, Tasks, Crew, Messages):
     @operation
     def revoke_token(self, token_id: str) -> Steps[bool]:
         return self._agreed(self._remove(path(*V1, "tokens", token_id), Token))
+
+    # The demo -------------------------------------------------------------------------------------------------------
+
+    @operation
+    def demo(self) -> Steps[Demo]:
+        """Whether there is a demo, and whether its agents move."""
+        return self._get(path(*V1, "demo"), Demo)
+
+    @operation
+    def start_demo(self) -> Steps[Demo]:
+        """Make a project whose agents work by themselves for 15 minutes, or let the one there is go on."""
+        return self._create(path(*V1, "demo"), Demo)
+
+    @operation
+    def stop_demo(self) -> Steps[bool]:
+        """Remove the demo with all that it made, but for the events."""
+        return self._agreed(self._remove(path(*V1, "demo"), Done))
 
     # The record -----------------------------------------------------------------------------------------------------
 

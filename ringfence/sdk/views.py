@@ -415,7 +415,18 @@ class Me(TypedDict):
     role: str | None
     scopes: list[str]
     projects: list[str] | None
+    token: str
     csrf: str | None
+
+
+class Demo(TypedDict):
+    present: bool
+    living: bool
+    project: str | None
+    agents: list[str]
+    started_at: str | None
+    started_by: str | None
+    lives_until: str | None
 
 
 class Token(TypedDict):

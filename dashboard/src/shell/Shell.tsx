@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams, useRouter, useRouterState } from '@tansta
 import { Command as CommandIcon, LogOut, Monitor, Moon, Plus, Sun, UserRound } from 'lucide-react'
 import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from 'react'
 import { api, take } from '@/api/client'
+import { DemoBanner } from '@/rooms/home/DemoBanner'
 import { useWaiting } from '@/rooms/inbox/waiting'
 import { Button, Select } from '@/ui/Controls'
 import { Avatar, Name } from '@/ui/Facts'
@@ -37,6 +38,7 @@ export function Shell({ children }: { children: ReactNode }) {
     { id: 'theme-dark', label: 'Dark theme', group: 'Everywhere', run: () => setTheme('dark') },
     { id: 'theme-light', label: 'Light theme', group: 'Everywhere', run: () => setTheme('light') },
     { id: 'theme-system', label: 'Theme of the system', group: 'Everywhere', run: () => setTheme('system') },
+    { id: 'start', label: 'Getting started', group: 'Everywhere', run: () => void navigate({ to: '/start' }) },
     ...(may
       ? [{ id: 'new-project', label: 'New project', group: 'Everywhere', run: () => setOpen('project') } as const]
       : []),
@@ -77,6 +79,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </header>
         <main className={css.main} id="content" tabIndex={-1}>
           <StreamNotice />
+          <CurrentDemo />
           {children}
         </main>
       </div>
@@ -87,6 +90,12 @@ export function Shell({ children }: { children: ReactNode }) {
       </Suspense>
     </TitleContext>
   )
+}
+
+/** Only on pages of a project: elsewhere nothing says which one it would be about. */
+function CurrentDemo() {
+  const { project } = useParams({ strict: false })
+  return project === undefined ? null : <DemoBanner project={project} />
 }
 
 function useCurrentProject(): string | null {

@@ -271,6 +271,11 @@ class Messages:
         """Take what the agent has not read out of its way; history still shows it. Returns how many those were."""
         return tx.run(store.SET_ASIDE, who=agent, at=tx.now)
 
+    def erase(self, tx: Transaction, agent: str) -> None:
+        """Remove what an agent sent and was sent; of what went to all, its own delivery. The events stay."""
+        tx.run(store.ERASE_DELIVERIES, who=agent)
+        tx.run(store.ERASE_MESSAGES, who=agent)
+
     # Retention ------------------------------------------------------------------------------------------------------
 
     def tidy(self, tx: Transaction) -> int:

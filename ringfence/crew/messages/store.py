@@ -166,3 +166,6 @@ REMOVE_SET_ASIDE = _removal(d.set_aside_at <= p("before"), d.set_aside_at)
 _UNDELIVERED = ~sa.exists().where(d.message == m.id)
 REMOVE_MESSAGE = Query(sa.delete(messages).where(m.id == p("which"), _UNDELIVERED))
 REMOVE_UNHEARD = Query(sa.delete(messages).where(m.recipient == "*", m.expires_at <= p("before"), _UNDELIVERED))
+
+ERASE_DELIVERIES = Query(sa.delete(deliveries).where((d.sender == p("who")) | (d.recipient == p("who"))))
+ERASE_MESSAGES = Query(sa.delete(messages).where((m.sender == p("who")) | (m.recipient == p("who"))))

@@ -112,6 +112,10 @@ class Proposals:
             self._decide(tx, by, proposal, State.WITHDRAWN, f"the agent was {reason}")
         return len(waiting)
 
+    def erase(self, tx: Transaction, agent: str) -> None:
+        """Remove what an agent ever proposed; the events stay."""
+        tx.run(store.ERASE, who=agent)
+
     def _pending(self, tx: Transaction, by: Principal, ident: str) -> Proposal:
         proposal = self.find(tx, by, ident)
         if proposal.state is not State.PENDING:

@@ -57,6 +57,7 @@ DECIDE = Query(
     .where(_c.id == p("which"), _c.state == State.PENDING.value)
     .values(state=p("becomes"), decided_at=p("at"), decided_by=p("who"), note=p("told"), result=p("outcome"))
 )
+ERASE = Query(sa.delete(proposals).where(_c.agent == p("who")))
 
 
 def proposal(row: Row) -> Proposal:

@@ -12,6 +12,7 @@ from ringfence.kernel.auth.model import NAME, Person, Role, Token
 from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.clock import iso, iso_or_none
 from ringfence.kernel.database import Transaction
+from ringfence.kernel.errors import Unauthenticated
 from ringfence.kernel.http.application import cookie_name
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Nothing, Page
 from ringfence.kernel.http.openapi import Listed
@@ -33,6 +34,7 @@ class PersonView(TypedDict):
 
 class Invited(PersonView):
     signin_url: str
+    expires_minutes: float
 
 
 class TokenView(TypedDict):
@@ -61,6 +63,7 @@ class Me(TypedDict):
     role: Role | None
     scopes: list[str]
     projects: list[str] | None
+    token: str
     csrf: str | None
 
 
@@ -156,7 +159,20 @@ def _by_https(settings: Settings, request: Request) -> bool:
     return request.url.scheme == "https" or (public.scheme == "https" and request.url.netloc == public.netloc)
 
 
-def routes(auth: Auth, settings: Settings) -> Api:
+def _redirect(to: str) -> Response:
+    response = RedirectResponse(to, 303)
+    response.headers["referrer-policy"] = "no-referrer"
+    response.headers["cache-control"] = "no-store"
+    return response
+
+
+def _reads_pages(request: Request) -> bool:
+    """Whether a browser asks, for a person to read the answer."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def routes(auth: Auth, settings: Settings, page: str | None = None) -> Api:
+    """`page`: where people sign in, if there is such a page."""
     api = Api("people")
 
     def link(call: Call[Any, Any], code: str) -> str:
@@ -164,7 +180,7 @@ def routes(auth: Auth, settings: Settings) -> Api:
 
     @api.route("GET", "/api/v1/me", access=Access.READ, answers=Me)
     async def me(call: Call[Fields, Fields]) -> Me:
-        """Who you are, and the CSRF token of a browser session."""
+        """Who you are, by which token, and the CSRF token of a browser session."""
         who = call.principal
         return {
             "kind": who.kind,
@@ -172,17 +188,21 @@ def routes(auth: Auth, settings: Settings) -> Api:
             "role": who.role,
             "scopes": sorted(who.scopes),
             "projects": None if who.projects is None else sorted(who.projects),
+            "token": who.token_id,
             "csrf": who.csrf or None,
         }
 
     @api.route("GET", "/signin", access=Access.OPEN, query=SigninQuery, status=303, also={200: None}, media="text/html")
     async def sign_in(call: Call[Fields, SigninQuery]) -> Response:
-        """Sign a browser in with a one-time code."""
+        """Sign a browser in with a one-time code. One that cannot be used leads a browser to the page that says why."""
         note = call.request.headers.get("user-agent", "")
-        _, session = await call.write(lambda tx: auth.sign_in(tx, call.query.code, note))
-        response = RedirectResponse(_own_path(call.query.next), 303)
-        response.headers["referrer-policy"] = "no-referrer"
-        response.headers["cache-control"] = "no-store"
+        try:
+            _, session = await call.write(lambda tx: auth.sign_in(tx, call.query.code, note))
+        except Unauthenticated as error:
+            if page is None or not _reads_pages(call.request):
+                raise
+            return _redirect(f"{page}?signin={error.details.get('reason', 'unknown')}")
+        response = _redirect(_own_path(call.query.next))
         response.set_cookie(
             cookie_name(settings, call.request.scope), session, httponly=True, samesite="lax",
             secure=_by_https(settings, call.request), max_age=int(settings.session_days * 86400),
@@ -217,7 +237,7 @@ def routes(auth: Auth, settings: Settings) -> Api:
 
         def make(tx: Transaction) -> Invited:
             person, code = auth.invite(tx, call.principal, body.name, body.role, body.projects, call.seed)
-            return {**person_view(person), "signin_url": link(call, code)}
+            return {**person_view(person), "signin_url": link(call, code), "expires_minutes": settings.signin_minutes}
 
         return await call.commit(make)
 

@@ -233,6 +233,7 @@ class Auth:
             raise Unauthenticated(
                 "this sign-in link was used already, or has expired: make a new one with `ringfence login --link`",
                 code="signin_failed",
+                reason=_unusable(token, tx.now),
             )
         person = self.person(tx, token.subject)
         actor = Actor(f"operator:{person.name}")
@@ -347,6 +348,17 @@ class Auth:
             raise Forbidden(f"you are {by.role or 'an agent'}: you cannot give the role {role}")
         if by.projects is not None and (projects is None or not set(projects) <= by.projects):
             raise Forbidden("you cannot give access to projects you cannot see: name some of yours")
+
+
+def _unusable(token: Token | None, now: int) -> str:
+    """Why a code signs nobody in, for whoever holds it."""
+    if token is None or token.kind is not TokenKind.SIGNIN:
+        return "unknown"
+    if token.revoked_at is not None:
+        return "revoked"
+    if token.uses_left == 0:
+        return "used"
+    return "expired"
 
 
 def _look_up(tx: Transaction, key: bytes, secret: str) -> tuple[Principal, int | None]:

@@ -1,6 +1,5 @@
 import { Navigate } from '@tanstack/react-router'
 import { lastProject, useProjects } from '@/shell/projects'
-import { Page } from '@/ui/Page'
 import { Failure, Loading } from '@/ui/States'
 
 /** Where one was last; a newcomer is led to their first task. */
@@ -10,5 +9,5 @@ export function Home() {
   if (projects === undefined) return <Loading />
   const project = projects.find(({ id }) => id === lastProject()) ?? projects[0]
   if (project !== undefined) return <Navigate to="/projects/$project" params={{ project: project.id }} replace />
-  return <Page title="Welcome">…</Page>
+  return <Navigate to="/start" replace />
 }
