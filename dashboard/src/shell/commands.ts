@@ -11,6 +11,8 @@ export type Command = {
   group: string
   /** `c`, `Shift+D`, `mod+k`, or one key after another: `g b`. Single letters are not taken while somebody types. */
   keys?: string
+  /** The keys count only then; the palette offers it always. */
+  when?: () => boolean
   run: () => void
 }
 
@@ -46,7 +48,7 @@ export class Commands {
     const pressed = written(event)
     if (pressed === '' || (!pressed.startsWith('mod+') && isTyping(event.target))) return
     const sequence = event.timeStamp - this.typedAt < PATIENCE ? `${this.typed} ${pressed}` : pressed
-    const find = (keys: string) => this.all.findLast((command) => command.keys === keys)
+    const find = (keys: string) => this.all.findLast(({ keys: own, when }) => own === keys && (when?.() ?? true))
     const found = find(sequence) ?? find(pressed)
     this.typed = found === undefined ? pressed : ''
     this.typedAt = event.timeStamp
@@ -64,6 +66,7 @@ export class Commands {
 
 function written(event: KeyboardEvent): string {
   if (event.altKey) return ''
+  if (event.key === ' ') return 'Space'
   if (event.ctrlKey || event.metaKey) return `mod+${event.key.toLowerCase()}`
   if (event.key.length > 1) return event.shiftKey ? `Shift+${event.key}` : event.key
   return event.shiftKey && /[a-z]/i.test(event.key) ? `Shift+${event.key.toUpperCase()}` : event.key
@@ -96,8 +99,9 @@ export function useCommands(given: Command[]): void {
   const shape = JSON.stringify(given.map(({ id, label, group, keys }) => ({ id, label, group, keys })))
   const stable = useMemo(
     () =>
-      (JSON.parse(shape) as Omit<Command, 'run'>[]).map((command) => ({
+      (JSON.parse(shape) as Omit<Command, 'run' | 'when'>[]).map((command) => ({
         ...command,
+        when: () => latest.current.find(({ id }) => id === command.id)?.when?.() ?? true,
         run: () => latest.current.find(({ id }) => id === command.id)?.run(),
       })),
     [shape],
