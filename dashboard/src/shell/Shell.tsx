@@ -34,7 +34,14 @@ export function Shell({ children }: { children: ReactNode }) {
   const may = useMay('operator')
   useCommands([
     { id: 'palette', label: 'Commands', group: 'Everywhere', keys: 'mod+k', run: () => setOpen('palette') },
-    { id: 'shortcuts', label: 'Keyboard shortcuts', group: 'Everywhere', keys: '?', run: () => setOpen('shortcuts') },
+    {
+      id: 'shortcuts',
+      label: 'Keyboard shortcuts',
+      group: 'Everywhere',
+      keys: '?',
+      where: '*',
+      run: () => setOpen('shortcuts'),
+    },
     { id: 'theme-dark', label: 'Dark theme', group: 'Everywhere', run: () => setTheme('dark') },
     { id: 'theme-light', label: 'Light theme', group: 'Everywhere', run: () => setTheme('light') },
     { id: 'theme-system', label: 'Theme of the system', group: 'Everywhere', run: () => setTheme('system') },

@@ -13,6 +13,8 @@ export type Command = {
   keys?: string
   /** The keys count only then; the palette offers it always. */
   when?: () => boolean
+  /** Where its keys work: on the page, unless it names a drawer (a Sheet's `commands`); `*`: there and on the page. */
+  where?: string
   run: () => void
 }
 
@@ -46,9 +48,13 @@ export class Commands {
   press = (event: KeyboardEvent): void => {
     if (event.defaultPrevented || event.isComposing) return
     const pressed = written(event)
-    if (pressed === '' || (!pressed.startsWith('mod+') && isTyping(event.target))) return
+    const anywhere = pressed.startsWith('mod+')
+    const place = placeOf(event.target)
+    if (pressed === '' || (place === null && !anywhere)) return
     const sequence = event.timeStamp - this.typedAt < PATIENCE ? `${this.typed} ${pressed}` : pressed
-    const find = (keys: string) => this.all.findLast(({ keys: own, when }) => own === keys && (when?.() ?? true))
+    const works = ({ when, where = '' }: Command) =>
+      (anywhere || where === '*' || where === place) && (when?.() ?? true)
+    const find = (keys: string) => this.all.findLast((command) => command.keys === keys && works(command))
     const found = find(sequence) ?? find(pressed)
     this.typed = found === undefined ? pressed : ''
     this.typedAt = event.timeStamp
@@ -72,10 +78,14 @@ function written(event: KeyboardEvent): string {
   return event.shiftKey && /[a-z]/i.test(event.key) ? `Shift+${event.key.toUpperCase()}` : event.key
 }
 
-function isTyping(target: EventTarget | null): boolean {
-  if (!(target instanceof HTMLElement)) return false
-  if (target.closest('[role=dialog],[role=alertdialog],[role=menu]') !== null) return true
-  return target.isContentEditable || target.matches('input:not([type=checkbox]):not([type=radio]), textarea, select')
+/** The drawer whose commands count where a key was pressed, '' on the page, null where the key is somebody's text. */
+function placeOf(target: EventTarget | null): string | null {
+  if (!(target instanceof HTMLElement)) return ''
+  if (target.isContentEditable || target.matches('input:not([type=checkbox]):not([type=radio]), textarea, select')) {
+    return null
+  }
+  const over = target.closest<HTMLElement>('[role=dialog],[role=alertdialog],[role=menu],[role=listbox]')
+  return over === null ? '' : (over.dataset.commands ?? null)
 }
 
 export const CommandsContext = createContext<Commands | null>(null)
@@ -96,7 +106,7 @@ export function useCommands(given: Command[]): void {
   const commands = useRegistry()
   const latest = useRef(given)
   latest.current = given
-  const shape = JSON.stringify(given.map(({ id, label, group, keys }) => ({ id, label, group, keys })))
+  const shape = JSON.stringify(given.map(({ id, label, group, keys, where }) => ({ id, label, group, keys, where })))
   const stable = useMemo(
     () =>
       (JSON.parse(shape) as Omit<Command, 'run' | 'when'>[]).map((command) => ({

@@ -1,3 +1,4 @@
+import { useMemo } from 'react'
 import ReactMarkdown, { type Components } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
 import css from './markdown.module.css'
@@ -27,8 +28,19 @@ export function harmless(address: string): string {
   return LINKS.test(address.trim()) ? address.trim() : ''
 }
 
+const DEEP = /^(?:[ \t]*(?:>|[-+*]|\d{1,9}[.)])){25}/m
+const TANGLED = 2e6
+
+/** Text made to keep the parser busy for minutes: it takes the square of the marks in a paragraph, and recurses by depth. */
+function tangled(text: string): boolean {
+  if (DEEP.test(text)) return true
+  const effort = text.split(/\n\s*\n/).reduce((sum, block) => sum + (block.match(/[*_~[\]<]/g)?.length ?? 0) ** 2, 0)
+  return effort > TANGLED
+}
+
 export default function MarkdownRendered({ text }: { text: string }) {
-  if (text.length > LONGEST) return <pre className={css.plain}>{text}</pre>
+  const plain = useMemo(() => text.length > LONGEST || tangled(text), [text])
+  if (plain) return <pre className={css.plain}>{text}</pre>
   return (
     <div className={css.markdown} dir="auto">
       <ReactMarkdown remarkPlugins={[remarkGfm]} components={components} urlTransform={harmless} skipHtml={false}>

@@ -16,6 +16,11 @@ type DialogProps = {
   children: ReactNode
 }
 
+/** An editor inside that has its own use for Escape says so with `data-escape`. */
+function leaveEscape(event: KeyboardEvent): void {
+  if (event.target instanceof Element && event.target.closest('[data-escape]') !== null) event.preventDefault()
+}
+
 export function Dialog({ open, onOpenChange, title, about, stays, children }: DialogProps) {
   return (
     <D.Root open={open} onOpenChange={onOpenChange}>
@@ -24,6 +29,7 @@ export function Dialog({ open, onOpenChange, title, about, stays, children }: Di
         <D.Content
           className={css.dialog}
           onInteractOutside={(event) => stays && event.preventDefault()}
+          onEscapeKeyDown={leaveEscape}
           {...(about === undefined ? { 'aria-describedby': undefined } : {})}
         >
           <Row spread>
@@ -44,15 +50,23 @@ export function Dialog({ open, onOpenChange, title, about, stays, children }: Di
   )
 }
 
-type SheetProps = { open: boolean; onClose: () => void; title: string; children: ReactNode }
+type SheetProps = { open: boolean; onClose: () => void; title: string; commands?: string; children: ReactNode }
 
-/** A drawer at the right edge; its title is for screen readers, since the content shows its own. */
-export function Sheet({ open, onClose, title, children }: SheetProps) {
+/**
+ * A drawer at the right edge; its title is for screen readers, since the content shows its own. `commands` names it, so
+ * that commands with this `where` have their keys inside it.
+ */
+export function Sheet({ open, onClose, title, commands, children }: SheetProps) {
   return (
     <D.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <D.Portal>
         <D.Overlay className={css.veil} />
-        <D.Content className={css.sheet} aria-describedby={undefined}>
+        <D.Content
+          className={css.sheet}
+          aria-describedby={undefined}
+          data-commands={commands}
+          onEscapeKeyDown={leaveEscape}
+        >
           <D.Title className="sr-only">{title}</D.Title>
           {children}
         </D.Content>
@@ -68,12 +82,15 @@ type ConfirmProps = {
   about: ReactNode
   action: string
   danger?: boolean
+  /** False while something is missing. */
+  ready?: boolean
   children?: ReactNode
   onConfirm: () => unknown | Promise<unknown>
 }
 
 /** Asks before what cannot be undone. Stays open, and says why, when it could not be done. */
-export function Confirm({ open, onOpenChange, title, about, action, danger, children, onConfirm }: ConfirmProps) {
+export function Confirm({ open, onOpenChange, title, about, action, danger, ready = true, ...more }: ConfirmProps) {
+  const { children, onConfirm } = more
   const [wrong, setWrong] = useState<string>()
   const [busy, setBusy] = useState(false)
   const submit = async (event: FormEvent) => {
@@ -112,7 +129,7 @@ export function Confirm({ open, onOpenChange, title, about, action, danger, chil
                 <AlertDialog.Cancel asChild>
                   <Button>Cancel</Button>
                 </AlertDialog.Cancel>
-                <Button type="submit" look={danger ? 'danger' : 'primary'} disabled={busy}>
+                <Button type="submit" look={danger ? 'danger' : 'primary'} disabled={busy || !ready}>
                   {action}
                 </Button>
               </Row>
