@@ -1,5 +1,6 @@
 import ReactMarkdown, { type Components } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
+import { harmless } from './links'
 import css from './markdown.module.css'
 
 const LONGEST = 60_000 // more is a file, not a description: shown as it is
@@ -18,13 +19,6 @@ const components: Components = {
       {alt || 'picture'}
     </a>
   ),
-}
-
-const LINKS = /^(https?:|mailto:)/i
-
-/** Only addresses a person can follow without harm; everything else, `javascript:` and paths here included, is none. */
-export function harmless(address: string): string {
-  return LINKS.test(address.trim()) ? address.trim() : ''
 }
 
 export default function MarkdownRendered({ text }: { text: string }) {

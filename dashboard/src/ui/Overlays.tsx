@@ -11,15 +11,21 @@ type DialogProps = {
   onOpenChange: (open: boolean) => void
   title: string
   about?: ReactNode
+  /** A click beside it does not close it: for what cannot be shown again. */
+  stays?: boolean
   children: ReactNode
 }
 
-export function Dialog({ open, onOpenChange, title, about, children }: DialogProps) {
+export function Dialog({ open, onOpenChange, title, about, stays, children }: DialogProps) {
   return (
     <D.Root open={open} onOpenChange={onOpenChange}>
       <D.Portal>
         <D.Overlay className={css.veil} />
-        <D.Content className={css.dialog} {...(about === undefined ? { 'aria-describedby': undefined } : {})}>
+        <D.Content
+          className={css.dialog}
+          onInteractOutside={(event) => stays && event.preventDefault()}
+          {...(about === undefined ? { 'aria-describedby': undefined } : {})}
+        >
           <Row spread>
             <D.Title asChild>
               <h2>{title}</h2>
