@@ -40,10 +40,15 @@ export const AgentRow = memo(function AgentRow({ agent, messages, selected, may,
         <Link to="/crew/$agent" params={{ agent: agent.name }} className={css.name} data-agent={agent.name}>
           <Name>{agent.name}</Name>
         </Link>
-        <span className={css.type}>
+        <span className={css.type} title={[agent.type, ...agent.capabilities].join(', ')}>
           <bdi>{agent.type}</bdi>
+          {agent.capabilities.map((tag) => (
+            <span key={tag}>
+              {' '}
+              · <bdi>{tag}</bdi>
+            </span>
+          ))}
         </span>
-        <Capabilities tags={agent.capabilities} />
       </td>
       <td className={css.state}>
         <PresenceWord status={agent.status} />
@@ -88,22 +93,6 @@ function Since({ agent }: { agent: Agent }) {
   return (
     <span className={css.faint}>
       <Time at={at} />
-    </span>
-  )
-}
-
-const SHOWN = 3
-
-function Capabilities({ tags }: { tags: string[] }) {
-  if (tags.length === 0) return null
-  return (
-    <span className={css.tags} title={tags.join(', ')}>
-      {tags.slice(0, SHOWN).map((tag) => (
-        <Badge key={tag}>
-          <bdi>{tag}</bdi>
-        </Badge>
-      ))}
-      {tags.length > SHOWN && <span className={css.faint}>+{tags.length - SHOWN}</span>}
     </span>
   )
 }

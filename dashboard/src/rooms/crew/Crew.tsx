@@ -280,7 +280,7 @@ function List({ agents, may, selected, onSelect, steer, resume }: ListProps) {
   const list = useRef<HTMLTableSectionElement>(null)
   const rows = useWindowVirtualizer({
     count: agents.length,
-    estimateSize: () => 45,
+    estimateSize: () => 51,
     overscan: 6,
     scrollMargin: list.current?.offsetTop ?? 0,
     getItemKey: (index) => agents[index]?.name ?? index,

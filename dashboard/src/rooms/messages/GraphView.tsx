@@ -52,6 +52,7 @@ function Picture({ nodes, edges }: { nodes: Node[]; edges: Edge[] }) {
         className={css.graph}
         role="application"
         aria-label="Message graph. Arrow keys move it, plus and minus zoom, Tab reaches the agents; the table says the same."
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys, + and - move the picture
         tabIndex={0}
         data-dragging={dragging || undefined}
         data-near={near !== undefined || undefined}
@@ -141,6 +142,7 @@ const Edges = memo(function Edges({ edges, ways, near, lit }: EdgesProps) {
         if (way === undefined) return null
         const open = pairOf(edge.from, edge.to)
         return (
+          // biome-ignore lint/a11y/noStaticElementInteractions: by keyboard it is opened from the table
           <g
             key={edge.id}
             className={css.edge}
