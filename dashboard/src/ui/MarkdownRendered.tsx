@@ -1,6 +1,7 @@
 import { useMemo } from 'react'
 import ReactMarkdown, { type Components } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
+import { harmless } from './links'
 import css from './markdown.module.css'
 
 const LONGEST = 60_000 // more is a file, not a description: shown as it is
@@ -19,13 +20,6 @@ const components: Components = {
       {alt || 'picture'}
     </a>
   ),
-}
-
-const LINKS = /^(https?:|mailto:)/i
-
-/** Only addresses a person can follow without harm; everything else, `javascript:` and paths here included, is none. */
-export function harmless(address: string): string {
-  return LINKS.test(address.trim()) ? address.trim() : ''
 }
 
 const DEEP = /^(?:[ \t]*(?:>|[-+*]|\d{1,9}[.)])){25}/m
