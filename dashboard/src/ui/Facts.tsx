@@ -34,9 +34,13 @@ export function Avatar({ name, large }: { name: string; large?: boolean }) {
   for (const letter of name) hue = (hue * 31 + letter.codePointAt(0)!) % 360
   const [first = '?', second = ''] = name.replace(/[^\p{L}\p{N}]/gu, '')
   return (
-    <span className={css.avatar} style={{ '--hue': hue } as object} data-large={large || undefined} aria-hidden="true">
-      {first + second}
-    </span>
+    <span
+      className={css.avatar}
+      style={{ '--hue': hue } as object}
+      data-large={large || undefined}
+      data-letters={first + second}
+      aria-hidden="true"
+    />
   )
 }
 
