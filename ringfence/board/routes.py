@@ -18,7 +18,7 @@ from ringfence.board.tasks import Edit
 from ringfence.crew.proposals.model import Proposal
 from ringfence.crew.proposals.routes import Proposed, proposed
 from ringfence.kernel.auth.model import Principal
-from ringfence.kernel.clock import DAY, iso
+from ringfence.kernel.clock import iso
 from ringfence.kernel.database import Transaction
 from ringfence.kernel.errors import Invalid, NotFound, StorageFull, TooLarge
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Nothing, Page
@@ -27,6 +27,7 @@ from ringfence.kernel.http.openapi import Listed
 P = "/projects/{project_id}"
 T = f"{P}/tasks/{{task_id}}"
 V1 = "/api/v1"
+LATEST = 1000  # completions that are told one by one
 
 
 def both(path: str) -> tuple[str, str]:
@@ -161,23 +162,27 @@ def _metrics(tx: Transaction, projects: Projects, call: Call[Fields, views.Metri
         if not call.at_root:
             raise
         project_id = ""  # as documented: a project that does not exist has done nothing
-    since = tx.now - days * DAY
-    found = metrics.summary(tx, project_id, since)
-    ordered = sorted(found.cycle_minutes)
+    period = metrics.Period.ending(tx.now, days)
+    standing = metrics.standing(tx, project_id)
+    by_all = metrics.completions(tx, project_id, period)
+    done = by_all if not call.query.agent else [each for each in by_all if each.agent == call.query.agent]
+    cycles = metrics.cycle_minutes(done)
+    ordered = sorted(cycles)
     return {
-        "total_tasks": sum(found.by_status.values()),
-        "by_status": found.by_status,
-        "avg_cycle_time_minutes": found.average_minutes,
-        "completed_count": found.by_status[Status.DONE],
-        "agent_throughput": found.done_per_agent,
+        "total_tasks": sum(standing.by_status.values()),
+        "by_status": standing.by_status,
+        "avg_cycle_time_minutes": standing.average_minutes,
+        "completed_count": standing.by_status[Status.DONE],
+        "agent_throughput": standing.done_per_agent,
         "median_cycle_time_minutes": metrics.quantile(ordered, 0.5),
         "p85_cycle_time_minutes": metrics.quantile(ordered, 0.85),
-        "cycle_times_minutes": found.cycle_minutes,
-        "completions": found.completions,
-        "reworked": found.reworked,
-        "agents": metrics.per_agent(tx, project_id, since),  # type: ignore[typeddict-item]
-        "throughput": metrics.throughput(tx, project_id, tx.now, days),
-        "flow": metrics.flow(tx, project_id, tx.now, days),
+        "cycle_times_minutes": cycles,
+        "completions": len(done),
+        "reworked": sum(1 for each in done if each.reworked),
+        "latest": [views.completion_view(each) for each in done[-LATEST:]],
+        "agents": [views.agent_cycles(summary) for summary in metrics.per_agent(by_all, period)],
+        "throughput": [{"day": day, "completed": number} for day, number in metrics.throughput(done, period)],
+        "flow": [views.flow_day(day, columns) for day, columns in metrics.flow(tx, project_id, period)],
     }
 
 

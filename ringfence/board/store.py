@@ -335,10 +335,14 @@ CYCLES_OF_DONE = Query(
     )
 )
 COMPLETIONS = Query(
-    sa.select(completions.c.agent, completions.c.started_at, completions.c.completed_at, completions.c.reworked)
+    sa.select(
+        completions.c.task_id, tasks.c.title, completions.c.agent, completions.c.started_at, completions.c.completed_at,
+        completions.c.reworked,
+    )
+    .join(tasks, tasks.c.id == completions.c.task_id)
     .where(completions.c.project_id == p("project"), completions.c.completed_at >= p("since", type_=sa.BigInteger))
-    .order_by(completions.c.completed_at)
-)
+    .order_by(completions.c.completed_at, completions.c.id)
+)  # fmt: skip
 ADD_COMPLETION = Query(sa.insert(completions))
 ADD_MOVE = Query(sa.insert(moves))
 MOVES_OF_TASK = Query(

@@ -1,11 +1,12 @@
 """What the board answers, and what it takes: the shapes of its JSON."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from ringfence.board.files import File
+from ringfence.board.metrics import AgentSummary, Completion
 from ringfence.board.model import Card, Priority, Project, Status, Task, Waiting, allowed
 from ringfence.board.projects import Limits
 from ringfence.kernel.clock import iso, iso_or_none
@@ -152,7 +153,8 @@ class CardsQuery(Fields):
 
 
 class MetricsQuery(Fields):
-    days: Annotated[int, Field(ge=1, le=366)] = 30
+    days: Annotated[int, Field(ge=1, le=366, description="Whole days of UTC, today's included.")] = 30
+    agent: Name | None = Field(None, description="Only what it completed; the columns and their flow are of all.")
 
 
 # Answers --------------------------------------------------------------------------------------------------------------
@@ -314,8 +316,34 @@ class CardsView(TypedDict):
 class AgentCycles(TypedDict):
     agent: str | None
     completed: int
+    reworked: int
     avg_cycle_time_minutes: float
     median_cycle_time_minutes: float
+    daily: list[int]
+
+
+class CompletionView(TypedDict):
+    task_id: str
+    title: str
+    agent: str | None
+    completed_at: str
+    cycle_minutes: float | None
+    reworked: bool
+
+
+class ThroughputDay(TypedDict):
+    day: str
+    completed: int
+
+
+class FlowDay(TypedDict):
+    day: str
+    backlog: int
+    ready: int
+    in_progress: int
+    in_review: int
+    blocked: int
+    done: int
 
 
 class MetricsView(TypedDict):
@@ -329,9 +357,10 @@ class MetricsView(TypedDict):
     cycle_times_minutes: list[float]
     completions: int
     reworked: int
+    latest: Annotated[list[CompletionView], Field(description="The newest completions, oldest first.")]
     agents: list[AgentCycles]
-    throughput: list[dict[str, Any]]
-    flow: list[dict[str, Any]]
+    throughput: list[ThroughputDay]
+    flow: list[FlowDay]
 
 
 def project_item(project: Project, members: list[str]) -> ProjectItem:
@@ -399,6 +428,40 @@ def moves() -> dict[str, list[str]]:
     """Where a task may go from each column; `held`: from ready, for what is claimed."""
     table = {status.value: [str(to) for to in allowed(status, held=False)] for status in Status}
     return {**table, "held": [str(to) for to in allowed(Status.READY, held=True)]}
+
+
+def completion_view(done: Completion) -> CompletionView:
+    return {
+        "task_id": done.task,
+        "title": done.title,
+        "agent": done.agent,
+        "completed_at": iso(done.completed_at),
+        "cycle_minutes": None if done.minutes is None else round(done.minutes, 2),
+        "reworked": done.reworked > 0,
+    }
+
+
+def agent_cycles(summary: AgentSummary) -> AgentCycles:
+    return {
+        "agent": summary.agent,
+        "completed": summary.completed,
+        "reworked": summary.reworked,
+        "avg_cycle_time_minutes": summary.average_minutes,
+        "median_cycle_time_minutes": summary.median_minutes,
+        "daily": summary.daily,
+    }
+
+
+def flow_day(day: str, standing: dict[Status, int]) -> FlowDay:
+    return {
+        "day": day,
+        "backlog": standing[Status.BACKLOG],
+        "ready": standing[Status.READY],
+        "in_progress": standing[Status.IN_PROGRESS],
+        "in_review": standing[Status.IN_REVIEW],
+        "blocked": standing[Status.BLOCKED],
+        "done": standing[Status.DONE],
+    }
 
 
 def task_item(task: Task) -> TaskItem:

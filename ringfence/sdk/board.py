@@ -94,8 +94,8 @@ class Projects(Asking):
         return self._get(path(*V1, "projects", project_id, "board"), Board, lanes=lanes)
 
     @operation
-    def metrics(self, project_id: str, days: int | None = None) -> Steps[Metrics]:
-        return self._get(path(*V1, "projects", project_id, "metrics"), Metrics, days=days)
+    def metrics(self, project_id: str, days: int | None = None, agent: str | None = None) -> Steps[Metrics]:
+        return self._get(path(*V1, "projects", project_id, "metrics"), Metrics, days=days, agent=agent)
 
     # Files ----------------------------------------------------------------------------------------------------------
 

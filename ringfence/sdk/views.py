@@ -386,8 +386,34 @@ class Board(TypedDict):
 class AgentCycles(TypedDict):
     agent: str | None
     completed: int
+    reworked: int
     avg_cycle_time_minutes: float
     median_cycle_time_minutes: float
+    daily: list[int]
+
+
+class Completion(TypedDict):
+    task_id: str
+    title: str
+    agent: str | None
+    completed_at: str
+    cycle_minutes: float | None
+    reworked: bool
+
+
+class ThroughputDay(TypedDict):
+    day: str
+    completed: int
+
+
+class FlowDay(TypedDict):
+    day: str
+    backlog: int
+    ready: int
+    in_progress: int
+    in_review: int
+    blocked: int
+    done: int
 
 
 class Metrics(TypedDict):
@@ -401,9 +427,10 @@ class Metrics(TypedDict):
     cycle_times_minutes: list[float]
     completions: int
     reworked: int
+    latest: list[Completion]
     agents: list[AgentCycles]
-    throughput: list[dict[str, Any]]
-    flow: list[dict[str, Any]]
+    throughput: list[ThroughputDay]
+    flow: list[FlowDay]
 
 
 # Running it -----------------------------------------------------------------------------------------------------------

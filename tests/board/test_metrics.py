@@ -152,3 +152,36 @@ def test_what_an_older_day_completed_leaves_the_window_but_not_the_count(project
     project.server.clock.advance(10 * DAY)
     found = measured(project, days=5)
     assert (found["completions"], found["completed_count"], found["agents"]) == (0, 1, [])
+
+
+def test_what_one_agent_completed_is_told_apart(project: Project):
+    quick, slow = project.agent(name="quick"), project.agent(name="slow")
+    worked(project, quick, 5, 0)
+    project.server.clock.advance(DAY)
+    first = worked(project, slow, 50, 10)
+    worked(project, quick, 7, 0)
+    found = measured(project, days=3, agent=slow.name)
+    assert (found["completions"], found["cycle_times_minutes"]) == (1, [60.0])
+    assert [day["completed"] for day in found["throughput"]] == [0, 0, 1]
+    assert [done["task_id"] for done in found["latest"]] == [first]
+    assert found["flow"][-1]["done"] == 3  # the columns are of all
+    assert {each["agent"]: each["daily"] for each in found["agents"]} == {quick.name: [0, 1, 1], slow.name: [0, 0, 1]}
+    assert measured(project, days=3, agent="nobody")["completions"] == 0
+
+
+def test_the_newest_completions_are_told_one_by_one(project_on_either: Project):
+    project = project_on_either
+    agent = project.agent()
+    task = project.claimed(project.task("Parse dates"), agent)
+    project.moved(task, "in_progress", "in_review", "in_progress")
+    minutes(project.server, 5)
+    project.moved(task, "in_review", "done")
+    never_started = project.task("Never started")
+    project.moved(never_started, "ready", "in_progress", "in_review", "done")
+    found = measured(project)
+    told = {done["task_id"]: done for done in found["latest"]}
+    assert (told[task]["title"], told[task]["agent"], told[task]["reworked"]) == ("Parse dates", agent.name, True)
+    assert round(told[task]["cycle_minutes"]) == 5
+    assert not told[never_started]["reworked"]
+    assert sum(day["completed"] for day in found["throughput"]) == found["completions"] == 2
+    assert [(each["agent"], each["reworked"]) for each in found["agents"]] == [(None, 0), (agent.name, 1)]
