@@ -15,13 +15,22 @@ from tests.harness import Ringfence
 
 expect.set_options(timeout=10_000)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync"]
-AXE = Path(__file__).parent.parent.parent / "dashboard/node_modules/axe-core/axe.min.js"
+HERE = Path(__file__).parent
+AXE = HERE.parent.parent / "dashboard/node_modules/axe-core/axe.min.js"
 # What a browser logs by itself of an answer that the test asked for.
 EXPECTED = re.compile(r"Failed to load resource|net::ERR_|the server responded with a status of")
 
 
-@pytest.fixture(scope="session")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One browser for each module, whose tests stay together."""
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Playwright keeps a loop running in this thread, where other modules' tests would stumble over it."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         yield browser

@@ -227,7 +227,7 @@ def test_a_paused_agents_proposal_waits_and_says_why(server: Ringfence, sit: Sit
     server.admin.post("/agents/claude/pause", json={})
     page = sit().go("inbox")
     card(page, "Later").get_by_role("button", name="Approve", exact=True).click()
-    expect(page.get_by_text("is paused: resume it first")).to_be_visible()
+    expect(page.get_by_text("is paused: resume it first").first).to_be_visible()
     expect(card(page, "Later").get_by_role("button", name="Deny")).to_be_visible()
 
 

@@ -1,6 +1,7 @@
 import { renderToStaticMarkup } from 'react-dom/server'
 import { describe, expect, it } from 'vitest'
-import MarkdownRendered, { harmless } from './MarkdownRendered'
+import { harmless } from './links'
+import MarkdownRendered from './MarkdownRendered'
 
 const rendered = (text: string) => renderToStaticMarkup(<MarkdownRendered text={text} />)
 

@@ -188,7 +188,7 @@ function Filters({ agents }: { agents: Agent[] }) {
   const { types, capabilities } = useMemo(() => choices(agents), [agents])
   const counts = Map.groupBy(agents, ({ status }) => status)
   const set = (change: CrewSearch, replace = false) =>
-    void navigate({ to: '/crew', search: (before) => ({ ...before, ...change }), replace })
+    void navigate({ from: '/crew/', to: '/crew', search: (before) => ({ ...before, ...change }), replace })
   useCommands([{ id: 'find', label: 'Find an agent', group: 'Crew', keys: '/', run: () => field.current?.focus() }])
   return (
     <div className={css.filters}>

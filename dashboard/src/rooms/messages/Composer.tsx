@@ -94,7 +94,8 @@ export function Composer({ what, open, names, answering, onAnswered, field }: Co
       onSuccess: (sent) => {
         onAnswered()
         const place = sent.thread !== null ? `thread:${sent.thread}` : placeOf(me, to)
-        if (place !== open) void navigate({ to: '/messages', search: (before) => ({ ...before, open: place }) })
+        if (place !== open)
+          void navigate({ from: '/messages', to: '/messages', search: (before) => ({ ...before, open: place }) })
       },
       onError: (error) => {
         setContent((draft) => draft || content)

@@ -26,7 +26,12 @@ export function ConversationList({ conversations, open }: ListProps) {
   const go = (by: number) => {
     const next = conversations[at < 0 ? 0 : Math.min(Math.max(at + by, 0), conversations.length - 1)]
     if (next !== undefined) {
-      void navigate({ to: '/messages', search: (before) => ({ ...before, open: next.open }), replace: at >= 0 })
+      void navigate({
+        from: '/messages',
+        to: '/messages',
+        search: (before) => ({ ...before, open: next.open }),
+        replace: at >= 0,
+      })
     }
   }
   useCommands([
@@ -57,6 +62,7 @@ function Entry({ conversation, current }: { conversation: Conversation; current:
   const { open, kind, at, last, waiting, mine } = conversation
   return (
     <Link
+      from="/messages"
       to="/messages"
       search={(before) => ({ ...before, open })}
       className={css.entry}

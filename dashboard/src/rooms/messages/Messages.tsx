@@ -27,7 +27,7 @@ export function Messages() {
   const navigate = useNavigate()
   const may = useMay('operator')
   const set = (change: MessagesSearch) =>
-    void navigate({ to: '/messages', search: (before) => ({ ...before, ...change }) })
+    void navigate({ from: '/messages', to: '/messages', search: (before) => ({ ...before, ...change }) })
   const write = () => set({ to: '' })
   useCommands(may ? [{ id: 'new-message', label: 'New message', group: 'Messages', keys: 'n', run: write }] : [])
   return (
@@ -65,6 +65,7 @@ function Views({ view }: { view: MessagesSearch['view'] }) {
       {VIEWS.map((one) => (
         <Link
           key={one.label}
+          from="/messages"
           to="/messages"
           search={(before) => ({ ...before, view: one.view })}
           data-state={one.view === view ? 'active' : undefined}
@@ -131,6 +132,7 @@ function Conversations() {
         ) : (
           <>
             <Link
+              from="/messages"
               to="/messages"
               search={(before) => ({ ...before, open: undefined })}
               className={classes(css.back, css.act)}
@@ -161,7 +163,7 @@ function Filters() {
   const navigate = useNavigate()
   const field = useRef<HTMLInputElement>(null)
   const set = (change: MessagesSearch, replace = false) =>
-    void navigate({ to: '/messages', search: (before) => ({ ...before, ...change }), replace })
+    void navigate({ from: '/messages', to: '/messages', search: (before) => ({ ...before, ...change }), replace })
   useCommands([
     { id: 'find', label: 'Find a conversation', group: 'Messages', keys: '/', run: () => field.current?.focus() },
   ])
