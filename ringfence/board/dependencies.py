@@ -158,7 +158,8 @@ class Dependencies:
         blocked = task._replace(blocked_reason=reason, blocked_by=by, blocked_from=came, updated_at=tx.now)
         store.save(tx, task, blocked)
         changed = {"blocked_reason": reason, "blocked_by": by}
-        record(tx, "task_changed", SYSTEM, blocked, {"changed": sorted(changed), "to": changed})
+        was = {"blocked_reason": task.blocked_reason, "blocked_by": task.blocked_by}
+        record(tx, "task_changed", SYSTEM, blocked, {"changed": sorted(changed), "to": changed, "was": was})
         return blocked
 
     def unblock(self, tx: Transaction, task: Task, reason: str) -> Task:

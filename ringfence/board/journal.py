@@ -18,7 +18,7 @@ def step(tx: Transaction, doer: Doer, task: Task, to: Status, note: str, going: 
         moved = moved._replace(blocked_reason=going.blocked_reason or None, blocked_by=going.blocked_by or None)
     line = Move(task.status.value, to.value, iso(tx.now), doer.name).as_json()
     moved = moved._replace(recent=(*task.recent, line)[-model.RECENT :])
-    add_move(tx, task, task.status.value, to.value, doer.name, note)
+    add_move(tx, moved, task.status.value, to.value, doer.name, note)
     told = {
         "title": task.title,
         "old_status": task.status.value,
@@ -38,12 +38,12 @@ def add_move(tx: Transaction, task: Task, came: str, went: str, by: str, note: s
     tx.run(
         store.ADD_MOVE,
         id=new("mov"), task_id=task.id, project_id=task.project_id, came=came, went=went,
-        at=tx.now, by=by, note=note,
+        at=tx.now, by=by, note=note, agent=task.assigned_to,
     )  # fmt: skip
 
 
 def record(tx: Transaction, kind: str, by: Actor, task: Task, told: dict[str, Any], agent: str | None = None) -> None:
     tx.record(
-        kind, by, {"project": task.project_id, "task_id": task.id, **told},
+        kind, by, {"project": task.project_id, "task_id": task.id, "title": task.title, **told},
         project=task.project_id, subject=task.id, agent=agent,
     )  # fmt: skip

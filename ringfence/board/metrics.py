@@ -1,17 +1,20 @@
-"""How a project is doing: cycle times, throughput, rework, and how its columns filled over time, by days of UTC."""
+"""How a project is doing: cycle times, throughput, rework, and how its columns filled and its agents were loaded over
+time, by days of UTC."""
 
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from ringfence.board import store
 from ringfence.board.model import Status
 from ringfence.kernel.clock import DAY, MINUTE, SECOND, iso
-from ringfence.kernel.database import Transaction
+from ringfence.kernel.database import Row, Transaction
 
-DAYS = 366
+IN_WORK = (Status.IN_PROGRESS, Status.IN_REVIEW)
 
 
 class Completion(NamedTuple):
@@ -48,6 +51,10 @@ class Period:
     @property
     def days(self) -> range:
         return range(self.first, self.last + 1)
+
+    @property
+    def names(self) -> list[str]:
+        return [_day(day) for day in self.days]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +128,114 @@ def throughput(done: Iterable[Completion], period: Period) -> list[tuple[str, in
     return [(_day(day), counts[day]) for day in period.days]
 
 
-def flow(tx: Transaction, project_id: str, period: Period) -> list[tuple[str, dict[Status, int]]]:
-    """How many tasks stood in each column at the end of each day: the cumulative flow."""
-    standing: Counter[str] = Counter()
-    ends: list[tuple[str, dict[Status, int]]] = []
+# Columns over time ----------------------------------------------------------------------------------------------------
+
+_Whose = tuple[str, str | None]  # a column, and an agent in it; None: everybody together
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was in work, of one agent or of everybody: for each column the most that stood there on each day, the limit
+    at the end of the day, and what stands there now."""
+
+    agent: str | None
+    most: dict[Status, list[int]]
+    limits: dict[Status, list[int | None]]
+    now: dict[Status, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """`flow` is what stood in each column at the end of each day."""
+
+    flow: list[tuple[str, dict[Status, int]]]
+    load: Load
+    agents: list[Load]
+    of: Callable[[str], Load]
+
+
+def course(tx: Transaction, project_id: str, period: Period) -> Course:
     rows = tx.rows(store.MOVES_OF_PROJECT, project=project_id)
+    columns = _Columns()
+    flow, most = [], []
+    split = bisect_left(rows, period.since, key=_at)
+    for row in rows[:split]:
+        columns.move(row)
+    for day in period.days:
+        columns.begin_day()
+        end = bisect_left(rows, (day + 1) * DAY, lo=split, key=_at)
+        # What moved at one moment moved together: what stood between was never there.
+        for _, together in groupby(rows[split:end], key=_at):
+            for row in together:
+                columns.move(row)
+            columns.settle()
+        split = end
+        flow.append((_day(day), {status: columns.standing[status.value] for status in Status}))
+        most.append(columns.most)
+    limits = list(_limits(tx.rows(store.LIMIT_CHANGES, project=project_id), period))
+    agents = sorted({whose for day in most for (_, whose), number in day.items() if whose is not None and number})
+
+    def load(agent: str | None) -> Load:
+        return Load(
+            agent=agent,
+            most={status: [day.get((status.value, agent), 0) for day in most] for status in IN_WORK},
+            limits={status: [_limit_of(held, status.value, agent) for held in limits] for status in IN_WORK},
+            now={status: columns.in_work[status.value, agent] for status in IN_WORK},
+        )
+
+    return Course(flow, load(None), [load(agent) for agent in agents], of=load)
+
+
+def _at(move: Row) -> int:
+    at: int = move[3]
+    return at
+
+
+class _Columns:
+    """What stands where, and how much was in work at most since the day began."""
+
+    def __init__(self) -> None:
+        self.standing: Counter[str] = Counter()
+        self.in_work: Counter[_Whose] = Counter()
+        self.most: dict[_Whose, int] = {}
+        self._worked_on: dict[str, list[_Whose]] = {}  # by task
+
+    def begin_day(self) -> None:
+        self.most = dict(self.in_work)
+
+    def move(self, move: Row) -> None:
+        task, came, went, _, agent = move
+        if came:
+            self.standing[came] -= 1
+        self.standing[went] += 1
+        for whose in self._worked_on.pop(task, ()):
+            self.in_work[whose] -= 1
+        if went in IN_WORK:
+            self._worked_on[task] = [(went, whose) for whose in {None, agent}]
+            self.in_work.update(self._worked_on[task])
+
+    def settle(self) -> None:
+        for whose, number in self.in_work.items():
+            self.most[whose] = max(number, self.most.get(whose, 0))
+
+
+def _limits(changes: list[Row], period: Period) -> Iterator[dict[tuple[str, str], int | None]]:
+    """The limits at the end of each day, by column and whose."""
+    held: dict[tuple[str, str], int | None] = {}
     at = 0
     for day in period.days:
-        while at < len(rows) and rows[at][3] < (day + 1) * DAY:
-            _, came, went, _ = rows[at]
-            if came:
-                standing[came] -= 1
-            if went:
-                standing[went] += 1
+        while at < len(changes) and changes[at][3] < (day + 1) * DAY:
+            status, who, limit, _ = changes[at]
+            held[status, who] = limit
             at += 1
-        ends.append((_day(day), {status: standing[status.value] for status in Status}))
-    return ends
+        yield dict(held)
+
+
+def _limit_of(held: dict[tuple[str, str], int | None], status: str, agent: str | None) -> int | None:
+    if agent is None:
+        return held.get((status, store.COLUMN))
+    own = held.get((status, agent))
+    return held.get((status, store.ANY)) if own is None else own
 
 
 def _day(day: int) -> str:

@@ -103,7 +103,7 @@ class Projects:
         tx.run(store.ADD_MEMBER, project_id=project.id, name=creator, joined_at=tx.now)
         defaults = {Status.IN_PROGRESS: self._settings.wip_in_progress, Status.IN_REVIEW: self._settings.wip_in_review}
         for status, limit in defaults.items():
-            tx.run(store.ADD_LIMIT, project_id=project.id, status=status.value, agent=store.ANY, wip_limit=limit)
+            _limit(tx, project, status, store.ANY, limit)
         told = {"id": project.id, "name": name, "creator": creator, "visibility": visibility, "members": [creator]}
         tx.record("project_created", actor, told, project=project.id, subject=project.id)
         return project
@@ -131,7 +131,7 @@ class Projects:
         tx.run(store.SET_PROJECT, which=project.id, new_name=changed.name, new_visibility=changed.visibility)
         told = {
             "id": project.id, "name": changed.name, "visibility": changed.visibility,
-            "members": self.members(tx, project),
+            "members": self.members(tx, project), "was": {"name": project.name, "visibility": project.visibility},
         }  # fmt: skip
         tx.record("project_changed", by.actor, told, project=project.id, subject=project.id)
         return changed
@@ -202,10 +202,13 @@ class Projects:
         if scope == "column" and agent is not None:
             raise Invalid("a column's limit is for all together: leave out agent, or scope")
         who = store.COLUMN if scope == "column" else store.ANY if agent is None else check_name(agent, "agent")
+        held = {(column, whose): number for column, whose, number in tx.rows(store.LIMITS, project=project.id)}
         tx.run(store.REMOVE_LIMIT, project=project.id, status=status.value, agent=who)
-        if limit is not None:
-            tx.run(store.ADD_LIMIT, project_id=project.id, status=status.value, agent=who, wip_limit=limit)
-        told = {"project": project.id, "status": status.value, "limit": limit, "agent": agent, "scope": scope}
+        _limit(tx, project, status, who, limit)
+        told = {
+            "project": project.id, "status": status.value, "limit": limit, "agent": agent, "scope": scope,
+            "was": {"limit": held.get((status.value, who))},
+        }  # fmt: skip
         tx.record("wip_limit_changed", by.actor, told, project=project.id, subject=project.id)
 
     def admit(self, tx: Transaction, project_id: str, status: Status, agent: str | None, besides: str) -> None:
@@ -224,6 +227,13 @@ class Projects:
                     "or let an operator raise the limit",
                     code="wip_limit", project=project_id, agent=agent, subject=besides, limit=limit,
                 )  # fmt: skip
+
+
+def _limit(tx: Transaction, project: Project, status: Status, who: str, limit: int | None) -> None:
+    held = {"project_id": project.id, "status": status.value, "agent": who, "wip_limit": limit}
+    if limit is not None:
+        tx.run(store.ADD_LIMIT, **held)
+    tx.run(store.ADD_LIMIT_CHANGE, id=new("lim"), at=tx.now, **held)
 
 
 def _count(tx: Transaction, project_id: str, status: Status, agent: str | None, besides: str) -> int:

@@ -164,8 +164,13 @@ def _metrics(tx: Transaction, projects: Projects, call: Call[Fields, views.Metri
         project_id = ""  # as documented: a project that does not exist has done nothing
     period = metrics.Period.ending(tx.now, days)
     standing = metrics.standing(tx, project_id)
+    course = metrics.course(tx, project_id, period)
     by_all = metrics.completions(tx, project_id, period)
-    done = by_all if not call.query.agent else [each for each in by_all if each.agent == call.query.agent]
+    load = course.load
+    done = by_all
+    if agent := call.query.agent:
+        done = [each for each in by_all if each.agent == agent]
+        load = course.of(agent)
     cycles = metrics.cycle_minutes(done)
     ordered = sorted(cycles)
     return {
@@ -176,13 +181,16 @@ def _metrics(tx: Transaction, projects: Projects, call: Call[Fields, views.Metri
         "agent_throughput": standing.done_per_agent,
         "median_cycle_time_minutes": metrics.quantile(ordered, 0.5),
         "p85_cycle_time_minutes": metrics.quantile(ordered, 0.85),
+        "p95_cycle_time_minutes": metrics.quantile(ordered, 0.95),
         "cycle_times_minutes": cycles,
         "completions": len(done),
         "reworked": sum(1 for each in done if each.reworked),
         "latest": [views.completion_view(each) for each in done[-LATEST:]],
         "agents": [views.agent_cycles(summary) for summary in metrics.per_agent(by_all, period)],
         "throughput": [{"day": day, "completed": number} for day, number in metrics.throughput(done, period)],
-        "flow": [views.flow_day(day, columns) for day, columns in metrics.flow(tx, project_id, period)],
+        "flow": [views.flow_day(day, columns) for day, columns in course.flow],
+        "wip": views.wip_days(load, period),
+        "loads": [views.agent_load(each) for each in course.agents],
     }
 
 

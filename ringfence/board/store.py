@@ -52,6 +52,19 @@ wip_limits = sa.Table(
     sa.Column("wip_limit", sa.Integer, nullable=False),
 )
 
+# Each time a limit was set, or lifted (none): what held when.
+limit_changes = sa.Table(
+    "limit_changes",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    _project_key(),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("wip_limit", sa.Integer),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Index("limit_changes_by_project", "project_id", "at"),
+)
+
 tasks = sa.Table(
     "tasks",
     metadata,
@@ -97,6 +110,7 @@ moves = sa.Table(
     sa.Column("at", sa.BigInteger, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
     sa.Column("note", sa.Text, nullable=False),
+    sa.Column("agent", sa.Text),  # whose the task was then
     sa.Index("moves_by_task", "task_id", "id"),
     sa.Index("moves_by_project", "project_id", "at"),
 )
@@ -192,6 +206,12 @@ LIMITS_FOR = Query(
     )
 )
 ADD_LIMIT = Query(sa.insert(wip_limits))
+ADD_LIMIT_CHANGE = Query(sa.insert(limit_changes))
+LIMIT_CHANGES = Query(
+    sa.select(limit_changes.c.status, limit_changes.c.agent, limit_changes.c.wip_limit, limit_changes.c.at)
+    .where(limit_changes.c.project_id == p("project"))
+    .order_by(limit_changes.c.at, limit_changes.c.id)
+)
 REMOVE_LIMIT = Query(
     sa.delete(wip_limits).where(
         wip_limits.c.project_id == p("project"), wip_limits.c.status == p("status"), wip_limits.c.agent == p("agent")
@@ -352,7 +372,7 @@ MOVES_OF_TASK = Query(
     .limit(p("limit"))
 )
 MOVES_OF_PROJECT = Query(
-    sa.select(moves.c.task_id, moves.c.came, moves.c.went, moves.c.at)
+    sa.select(moves.c.task_id, moves.c.came, moves.c.went, moves.c.at, moves.c.agent)
     .where(moves.c.project_id == p("project"))
     .order_by(moves.c.at, moves.c.id)
 )

@@ -20,6 +20,7 @@ from ringfence.kernel.errors import Forbidden, Invalid, NotFound, RuleBroken
 from ringfence.kernel.ids import new
 
 ANCESTORS = 10_000  # a longer line of parents is a mistake
+TOLD = 200  # characters of a description
 BEFORE_ALL = (-1, -1, "")
 
 
@@ -216,8 +217,9 @@ class Tasks:
             self._check_parent(tx, project, task, edit.parent_task_id)
         changed = task._replace(updated_at=tx.now, **changes)
         store.save(tx, task, changed)
-        now = {name: value[:200] if name == "description" else value for name, value in _as_payload(edit).items()}
-        record(tx, "task_changed", doer.actor, changed, {"changed": sorted(changes), "to": now})
+        now, was = _told(_as_payload(edit)), _told(_as_payload(_as_edit(task)))
+        told = {"changed": sorted(changes), "to": now, "was": {name: was.get(name) for name in now}}
+        record(tx, "task_changed", doer.actor, changed, told)
         return changed
 
     def delete(
@@ -324,6 +326,19 @@ def _as_payload(edit: Edit) -> dict[str, Any]:
         name: value.name if isinstance(value, Priority) else list(value) if isinstance(value, tuple) else value
         for name, value in edit.changes().items()
     }
+
+
+def _as_edit(task: Task) -> Edit:
+    """The edit that would make the task what it is."""
+    return Edit(
+        task.title, task.description, task.priority, task.required_capabilities, task.required_reviewers, task.labels,
+        task.parent_task_id, no_parent=task.parent_task_id is None,
+    )  # fmt: skip
+
+
+def _told(payload: dict[str, Any]) -> dict[str, Any]:
+    """As an event says it: a long text by its beginning."""
+    return {name: value[:TOLD] if name == "description" else value for name, value in payload.items()}
 
 
 def _from_payload(asked: dict[str, Any]) -> Edit:

@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ringfence.board.files import File
-from ringfence.board.metrics import AgentSummary, Completion
+from ringfence.board.metrics import AgentSummary, Completion, Load, Period
 from ringfence.board.model import Card, Priority, Project, Status, Task, Waiting, allowed
 from ringfence.board.projects import Limits
 from ringfence.kernel.clock import iso, iso_or_none
@@ -154,7 +154,7 @@ class CardsQuery(Fields):
 
 class MetricsQuery(Fields):
     days: Annotated[int, Field(ge=1, le=366, description="Whole days of UTC, today's included.")] = 30
-    agent: Name | None = Field(None, description="Only what it completed; the columns and their flow are of all.")
+    agent: Name | None = Field(None, description="Only what it completed and had in work; the columns are of all.")
 
 
 # Answers --------------------------------------------------------------------------------------------------------------
@@ -346,6 +346,24 @@ class FlowDay(TypedDict):
     done: int
 
 
+class WipDay(TypedDict):
+    day: str
+    in_progress: Annotated[int, Field(description="The most at one time that day; what is claimed, once begun.")]
+    in_progress_limit: Annotated[int | None, Field(description="At the end of the day: the column's, or the agent's.")]
+    in_review: int
+    in_review_limit: int | None
+
+
+class AgentLoad(TypedDict):
+    agent: str
+    in_progress: int
+    in_progress_most: int
+    in_progress_limit: int | None
+    in_review: int
+    in_review_most: int
+    in_review_limit: int | None
+
+
 class MetricsView(TypedDict):
     total_tasks: int
     by_status: dict[str, int]
@@ -354,6 +372,7 @@ class MetricsView(TypedDict):
     agent_throughput: dict[str, int]
     median_cycle_time_minutes: float | None
     p85_cycle_time_minutes: float | None
+    p95_cycle_time_minutes: float | None
     cycle_times_minutes: list[float]
     completions: int
     reworked: int
@@ -361,6 +380,8 @@ class MetricsView(TypedDict):
     agents: list[AgentCycles]
     throughput: list[ThroughputDay]
     flow: list[FlowDay]
+    wip: Annotated[list[WipDay], Field(description="What was in work, day by day.")]
+    loads: Annotated[list[AgentLoad], Field(description="Who had work: now, and at most at one time.")]
 
 
 def project_item(project: Project, members: list[str]) -> ProjectItem:
@@ -461,6 +482,34 @@ def flow_day(day: str, standing: dict[Status, int]) -> FlowDay:
         "in_review": standing[Status.IN_REVIEW],
         "blocked": standing[Status.BLOCKED],
         "done": standing[Status.DONE],
+    }
+
+
+def wip_days(load: Load, period: Period) -> list[WipDay]:
+    progress, review = Status.IN_PROGRESS, Status.IN_REVIEW
+    return [
+        {
+            "day": day,
+            "in_progress": load.most[progress][at],
+            "in_progress_limit": load.limits[progress][at],
+            "in_review": load.most[review][at],
+            "in_review_limit": load.limits[review][at],
+        }
+        for at, day in enumerate(period.names)
+    ]
+
+
+def agent_load(load: Load) -> AgentLoad:
+    progress, review = Status.IN_PROGRESS, Status.IN_REVIEW
+    assert load.agent is not None
+    return {
+        "agent": load.agent,
+        "in_progress": load.now[progress],
+        "in_progress_most": max(load.most[progress]),
+        "in_progress_limit": load.limits[progress][-1],
+        "in_review": load.now[review],
+        "in_review_most": max(load.most[review]),
+        "in_review_limit": load.limits[review][-1],
     }
 
 

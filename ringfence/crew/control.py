@@ -32,7 +32,8 @@ class Control:
             agent = self._crew.held(tx, name)
             chosen = _chosen(mode, ceiling, agent.mode)
         tx.run(store.SET_MODE, who=name, new_mode=chosen.mode, new_ceiling=chosen.ceiling)
-        told = {"name": name, "mode": chosen.mode, "ceiling": chosen.ceiling}
+        was = {"mode": agent.mode, "ceiling": agent.ceiling}
+        told = {"name": name, "mode": chosen.mode, "ceiling": chosen.ceiling, "was": was}
         tx.record("agent_autonomy_changed", by.actor, told, agent=name, subject=name)
         return self._crew.agent(tx, name)
 

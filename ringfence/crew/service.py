@@ -260,13 +260,14 @@ class Crew:
     ) -> tuple[str, ...]:
         """The tags as submitted."""
         actor = by.acting_for(name)
-        self.held(tx, name)
+        was = self.held(tx, name).tags
         if by.is_person:
             check_unlimited(by, "change an agent's capabilities")
         tags = tags_of(given)
         tx.run(store.SET_TAGS, who=name, new_tags=json.dumps(tags), told=description)
         self._index(tx, name, tags)
-        tx.record("agent_capabilities_changed", actor, {"name": name, "tags": tags}, agent=name, subject=name)
+        told = {"name": name, "tags": tags, "was": {"tags": was}}
+        tx.record("agent_capabilities_changed", actor, told, agent=name, subject=name)
         return tags
 
     # Signs of life --------------------------------------------------------------------------------------------------

@@ -416,6 +416,24 @@ class FlowDay(TypedDict):
     done: int
 
 
+class WipDay(TypedDict):
+    day: str
+    in_progress: int
+    in_progress_limit: int | None
+    in_review: int
+    in_review_limit: int | None
+
+
+class AgentLoad(TypedDict):
+    agent: str
+    in_progress: int
+    in_progress_most: int
+    in_progress_limit: int | None
+    in_review: int
+    in_review_most: int
+    in_review_limit: int | None
+
+
 class Metrics(TypedDict):
     total_tasks: int
     by_status: dict[str, int]
@@ -424,6 +442,7 @@ class Metrics(TypedDict):
     agent_throughput: dict[str, int]
     median_cycle_time_minutes: float | None
     p85_cycle_time_minutes: float | None
+    p95_cycle_time_minutes: float | None
     cycle_times_minutes: list[float]
     completions: int
     reworked: int
@@ -431,6 +450,8 @@ class Metrics(TypedDict):
     agents: list[AgentCycles]
     throughput: list[ThroughputDay]
     flow: list[FlowDay]
+    wip: list[WipDay]
+    loads: list[AgentLoad]
 
 
 # Running it -----------------------------------------------------------------------------------------------------------
@@ -486,6 +507,7 @@ class LoggedEvent(TypedDict):
     project: str | None
     subject: str | None
     data: dict[str, Any]
+    prev: str
     hash: str
 
 
@@ -496,3 +518,4 @@ class Verdict(TypedDict):
     last: int
     head: str
     problem: str | None
+    at: int | None

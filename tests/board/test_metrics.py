@@ -185,3 +185,74 @@ def test_the_newest_completions_are_told_one_by_one(project_on_either: Project):
     assert not told[never_started]["reworked"]
     assert sum(day["completed"] for day in found["throughput"]) == found["completions"] == 2
     assert [(each["agent"], each["reworked"]) for each in found["agents"]] == [(None, 0), (agent.name, 1)]
+
+
+# Work in progress -----------------------------------------------------------------------------------------------------
+
+
+def limit(project: Project, status: str, number: int | None, **whose: str) -> None:
+    found = project.admin.patch(f"{project.path}/wip", json={"status": status, "limit": number, **whose})
+    assert found.status_code == 200, found.text
+
+
+def test_the_most_in_work_is_told_for_each_day_with_the_limit_of_its_end(project_on_either: Project):
+    project = project_on_either
+    quick, slow = project.agent(name="quick"), project.agent(name="slow")
+    first, second, third = (project.claimed(project.task(), agent) for agent in (quick, quick, slow))
+    for task in (first, second, third):
+        project.moved(task, "in_progress")
+    project.moved(first, "in_review")
+    limit(project, "in_progress", 4, scope="column")
+    limit(project, "in_progress", 7, agent=slow.name)
+    found = measured(project, days=2)
+    today = found["wip"][-1]
+    assert (today["in_progress"], today["in_progress_limit"]) == (3, 4)
+    assert (today["in_review"], today["in_review_limit"]) == (1, None)
+    assert found["wip"][0]["in_progress"] == 0
+    loads = {load["agent"]: load for load in found["loads"]}
+    assert (loads[quick.name]["in_progress"], loads[quick.name]["in_progress_most"]) == (1, 2)
+    assert (loads[quick.name]["in_progress_limit"], loads[slow.name]["in_progress_limit"]) == (3, 7)
+    assert (loads[quick.name]["in_review"], loads[slow.name]["in_review_most"]) == (1, 0)
+    of_slow = measured(project, days=2, agent=slow.name)["wip"][-1]
+    assert (of_slow["in_progress"], of_slow["in_progress_limit"], of_slow["in_review_limit"]) == (1, 7, 5)
+    assert measured(project, days=2, agent="nobody")["wip"][-1]["in_progress"] == 0
+
+
+def test_work_that_goes_on_counts_for_each_of_its_days_and_limits_hold_from_when_they_were_set(project: Project):
+    agent = project.agent()
+    task = project.claimed(project.task(), agent)
+    project.moved(task, "in_progress")
+    project.server.clock.advance(DAY)
+    limit(project, "in_progress", 2, scope="column")
+    project.server.clock.advance(DAY)
+    project.moved(task, "in_review", "done")
+    limit(project, "in_progress", None, scope="column")
+    limit(project, "in_progress", 1, agent=agent.name)
+    project.server.clock.advance(DAY)
+    days = measured(project, days=5)["wip"]
+    assert [day["in_progress"] for day in days] == [0, 1, 1, 1, 0]
+    assert [day["in_progress_limit"] for day in days] == [None, None, 2, None, None]
+    assert [day["in_review"] for day in days] == [0, 0, 0, 1, 0]
+    mine = measured(project, days=5, agent=agent.name)["wip"]
+    assert [day["in_progress_limit"] for day in mine] == [3, 3, 3, 1, 1]
+    limit(project, "in_progress", None, agent=agent.name)
+    assert measured(project, days=1, agent=agent.name)["wip"][0]["in_progress_limit"] == 3
+    [load] = measured(project, days=5)["loads"]
+    assert (load["agent"], load["in_progress"], load["in_progress_most"]) == (agent.name, 0, 1)
+    assert measured(project, days=1)["loads"] == []
+
+
+def test_columns_that_a_task_only_passed_through_were_never_full(project: Project):
+    task = project.claimed(project.task(), agent := project.agent())
+    project.moved(task, "in_progress")
+    project.admin.post(f"{project.path}/tasks/{task}/assign", json={"agent": agent.name})  # back to ready, at once
+    project.admin.patch(f"{project.path}/tasks/{task}", json={"status": "in_progress"})
+    assert [day["in_progress"] for day in measured(project, days=1)["wip"]] == [1]
+
+
+def test_the_slowest_twentieth_is_told(project: Project):
+    agent = project.agent()
+    for work in range(1, 21):
+        worked(project, agent, work, 0)
+    found = measured(project)
+    assert [round(found[f"{name}_cycle_time_minutes"]) for name in ("median", "p85", "p95")] == [10, 17, 19]

@@ -334,7 +334,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 ALL_TASKS = store.listing(frozenset({"project"}))
-EVENTS = Query(listing(frozenset({"project"}), newest_first=False))
+EVENTS = Query(listing(frozenset({"project"}), 0, newest_first=False))
 NEXT = {"backlog": "ready", "ready": "in_progress", "in_progress": "in_review", "in_review": "done", "blocked": "ready",
         "done": "backlog"}  # fmt: skip
 
@@ -538,7 +538,9 @@ class BoardMachine(RuleBasedStateMachine):
         if not hasattr(self, "project"):
             return
         events = self.running.write(
-            lambda tx: [Event(*row) for row in tx.rows(EVENTS, cursor=-1, project=self.project, limit=10_000)]
+            lambda tx: [
+                Event(*row) for row in tx.rows(EVENTS, cursor=-1, end=1 << 62, project=self.project, limit=10_000)
+            ]
         )
         assert replayed(events) == {card.id: card.facts for card in self.model.cards.values()}
         verdict = self.running.runner.run(verify(self.running.house.database))

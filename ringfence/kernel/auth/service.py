@@ -294,7 +294,8 @@ class Auth:
                 f"{name!r} is the last admin of everything: make somebody else an admin first", code="last_admin"
             )
         tx.run(store.SET_PERSON, who=name, role=changed.role, projects=_json_or_none(held), disabled_at=disabled_at)
-        told = {"name": name, "role": changed.role, "projects": held, "disabled": disabled_at is not None}
+        was = {"role": person.role, "projects": person.projects, "disabled": person.disabled_at is not None}
+        told = {"name": name, "role": changed.role, "projects": held, "disabled": disabled_at is not None, "was": was}
         tx.record("person_changed", by.actor, told, subject=name)
         if disabled_at:
             for kind in (TokenKind.SESSION, TokenKind.API, TokenKind.SIGNIN):

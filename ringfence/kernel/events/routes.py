@@ -1,6 +1,8 @@
 """The live feed and the audit log, over HTTP."""
 
-from collections.abc import Callable
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -10,12 +12,24 @@ from typing_extensions import TypedDict
 from ringfence.kernel.auth.model import Principal, Role
 from ringfence.kernel.clock import DAY, iso
 from ringfence.kernel.database import Database
-from ringfence.kernel.errors import Forbidden, Invalid
+from ringfence.kernel.errors import Forbidden, Invalid, NotFound
+from ringfence.kernel.events import export
 from ringfence.kernel.events.model import Event
-from ringfence.kernel.events.service import Feed, page, prune, verify
+from ringfence.kernel.events.service import (
+    ALL,
+    Feed,
+    Verdict,
+    Verifications,
+    Wanted,
+    one,
+    page,
+    prune,
+    verified,
+    verify,
+)
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Page
 from ringfence.kernel.http.openapi import Listed
-from ringfence.kernel.http.stream import EventStream
+from ringfence.kernel.http.stream import Download, EventStream
 
 # What the hub's audit log called these; everything else goes by the event's own name.
 HUB_ACTIONS = {
@@ -36,7 +50,7 @@ HUB_ACTIONS = {
 # Who administers this installation is no agent's business, and only their own of it that of people with some projects.
 # What agents say is for whom they say it to, and for those who see everything.
 BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_")
-FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned")
+FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "audit_")
 
 
 class StreamQuery(Fields):
@@ -50,15 +64,27 @@ class LogQuery(Fields):
     limit: Annotated[int, Field(ge=1, le=10_000)] = 100
 
 
-class AuditQuery(Fields):
+class ExportQuery(Fields):
+    kind: Annotated[
+        list[Annotated[str, Field(max_length=64)]], Field(max_length=60, description="Of one of these kinds.")
+    ] = []
+    actor: Annotated[str, Field(max_length=80)] | None = None
+    agent: Annotated[str, Field(max_length=64)] | None = Field(None, description="Whom it concerns.")
+    involves: Annotated[str, Field(max_length=64)] | None = Field(None, description="The agent it concerns, or did it.")
+    project: Annotated[str, Field(max_length=64)] | None = None
+    subject: Annotated[str, Field(max_length=64)] | None = None
+
+    @property
+    def wanted(self) -> Wanted:
+        names = ("actor", "agent", "project", "subject")
+        columns = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return Wanted(columns, tuple(dict.fromkeys(self.kind)), self.involves)
+
+
+class AuditQuery(ExportQuery):
     limit: Annotated[int, Field(ge=1, le=1000)] | None = None
     cursor: Annotated[str, Field(pattern=r"^\d{1,18}$")] | None = None
     newest_first: bool = True
-    kind: Annotated[str, Field(max_length=64)] | None = None
-    actor: Annotated[str, Field(max_length=80)] | None = None
-    agent: Annotated[str, Field(max_length=64)] | None = None
-    project: Annotated[str, Field(max_length=64)] | None = None
-    subject: Annotated[str, Field(max_length=64)] | None = None
 
 
 class VerifyQuery(Fields):
@@ -88,6 +114,7 @@ class EventView(TypedDict):
     project: str | None
     subject: str | None
     data: dict[str, Any]
+    prev: str
     hash: str
 
 
@@ -98,6 +125,17 @@ class VerdictView(TypedDict):
     last: int
     head: str
     problem: str | None
+    at: Annotated[int | None, Field(description="The event at which something is wrong.")]
+
+
+class KeptVerdict(VerdictView):
+    time: str
+    by: str
+
+
+class VerificationView(TypedDict):
+    newest: Annotated[int, Field(description="The number of the newest event.")]
+    last: Annotated[KeptVerdict | None, Field(description="The newest verification that was kept.")]
 
 
 class Pruned(TypedDict):
@@ -116,6 +154,7 @@ def event_view(event: Event) -> EventView:
         "project": event.project,
         "subject": event.subject,
         "data": data,
+        "prev": event.prev.hex(),
         "hash": event.hash.hex(),
     }
 
@@ -133,6 +172,24 @@ def log_entry(event: Event) -> LogEntry:
         "action": action,
         "details": details,
     }
+
+
+def verdict_view(verdict: Verdict) -> VerdictView:
+    return {
+        "ok": verdict.ok,
+        "checked": verdict.checked,
+        "first": verdict.first,
+        "last": verdict.last,
+        "head": verdict.head,
+        "problem": verdict.problem,
+        "at": verdict.at,
+    }
+
+
+def kept_verdict(event: Event) -> KeptVerdict:
+    told = json.loads(event.data)
+    verdict = Verdict(**{name: told[name] for name in Verdict.__slots__})
+    return {**verdict_view(verdict), "time": iso(event.time), "by": event.actor}
 
 
 def visible(principal: Principal, sees: Callable[[Principal, str | None], bool]) -> Callable[[Event], bool] | None:
@@ -158,6 +215,7 @@ def _concerns(agent: str, event: Event) -> bool:
 
 def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None], bool]) -> Api:
     api = Api("events")
+    verifications = Verifications(database)
 
     @api.route("GET", "/events", "/api/v1/events", access=Access.READ, query=StreamQuery, media="text/event-stream")
     async def stream(call: Call[Fields, StreamQuery]) -> Response:
@@ -184,35 +242,72 @@ def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None
     @api.route("GET", "/audit/log", access=Access.VIEW, query=LogQuery, answers=list[LogEntry])
     async def audit_log(call: Call[Fields, LogQuery]) -> list[LogEntry]:
         """The last entries of the audit log, oldest first."""
-        found = await call.read(lambda tx: page(tx, {}, None, call.query.limit, newest_first=True))
+        found, _ = await call.read(lambda tx: page(tx, ALL, None, call.query.limit, newest_first=True))
         may_see = visible(call.principal, sees)
         return [log_entry(event) for event in reversed(found) if may_see is None or may_see(event)]
 
     @api.route("GET", "/api/v1/audit", access=Access.VIEW, query=AuditQuery, answers=Listed(EventView))
     async def audit(call: Call[Fields, AuditQuery]) -> Page:
-        """The audit log: every change and every refusal, in pages."""
+        """The audit log: every change and every refusal, in pages.
+
+        A page may hold few events, or none, and not be the last: go on while there is a `next`."""
         query = call.query
         limit = query.limit or call.server.settings.page_size
-        names = ("kind", "actor", "agent", "project", "subject")
-        filters = {name: value for name in names if (value := getattr(query, name)) is not None}
         cursor = None if query.cursor is None else int(query.cursor)
-        found = await call.read(lambda tx: page(tx, filters, cursor, limit, newest_first=query.newest_first))
+        found, following = await call.read(
+            lambda tx: page(tx, query.wanted, cursor, limit, newest_first=query.newest_first)
+        )
         may_see = visible(call.principal, sees)
         items = [event_view(event) for event in found if may_see is None or may_see(event)]
-        return Page(items, str(found[-1].seq) if len(found) == limit else None)
+        return Page(items, None if following is None else str(following))
+
+    @api.route("GET", "/api/v1/audit/{seq:int}", access=Access.VIEW, answers=EventView)
+    async def event(call: Call[Fields, Fields]) -> EventView:
+        """One event."""
+        seq = int(call["seq"])
+        found = await call.read(lambda tx: one(tx, seq)) if seq < 1 << 62 else None
+        may_see = visible(call.principal, sees)
+        if found is None or (may_see is not None and not may_see(found)):
+            raise NotFound(f"there is no event {seq} here: it was never recorded, was pruned, or is not yours to see")
+        return event_view(found)
+
+    def download(call: Call[Fields, ExportQuery], form: export.Form) -> Download:
+        may_see = visible(call.principal, sees)
+        lines = export.lines(database, call.query.wanted, may_see or (lambda event: True), form)
+        return Download(lines, form.media, f"ringfence-audit-{iso(database.clock.now())[:10]}.{form.ending}")
+
+    @api.route(
+        "GET", "/api/v1/audit/export.ndjson", access=Access.VIEW, query=ExportQuery, media=export.NDJSON.media
+    )  # fmt: skip
+    async def export_ndjson(call: Call[Fields, ExportQuery]) -> Response:
+        """Download what is in the audit log now, oldest first, as one JSON object a line."""
+        return download(call, export.NDJSON)
+
+    @api.route("GET", "/api/v1/audit/export.csv", access=Access.VIEW, query=ExportQuery, media=export.CSV.media)
+    async def export_csv(call: Call[Fields, ExportQuery]) -> Response:
+        """Download what is in the audit log now, oldest first, as a table.
+
+        A text that a spreadsheet would take for a formula has an apostrophe before it."""
+        return download(call, export.CSV)
 
     @api.route("GET", "/api/v1/audit/verify", access=Access.VIEW, query=VerifyQuery, answers=VerdictView)
     async def verify_chain(call: Call[Fields, VerifyQuery]) -> VerdictView:
         """Walk the hash chain and say whether the log is what was written."""
-        verdict = await verify(database, call.query.head)
-        return {
-            "ok": verdict.ok,
-            "checked": verdict.checked,
-            "first": verdict.first,
-            "last": verdict.last,
-            "head": verdict.head,
-            "problem": verdict.problem,
-        }
+        return verdict_view(await verify(database, call.query.head))
+
+    @api.route("POST", "/api/v1/audit/verify", access=Access.STEER, media="text/event-stream")
+    async def verify_now(call: Call[Fields, Fields]) -> Response:
+        """Walk the hash chain, telling how far it came, and keep what came of it.
+
+        Server-sent events: `progress` (`checked` events `of` so many), and last the `verdict`, which the event
+        `audit_verified` keeps. One at a time."""
+        return EventStream(_progress(verifications.begin(call.principal.actor), feed))
+
+    @api.route("GET", "/api/v1/audit/verification", access=Access.VIEW, answers=VerificationView)
+    async def verification(call: Call[Fields, Fields]) -> VerificationView:
+        """When the chain was verified last, and what came of it."""
+        kept = await call.read(verified)
+        return {"newest": feed.last, "last": None if kept is None else kept_verdict(kept)}
 
     @api.route("POST", "/api/v1/audit/prune", access=Access.CONFIGURE, body=PruneBody, answers=Pruned)
     async def prune_events(call: Call[PruneBody, Fields]) -> Answer:
@@ -224,3 +319,18 @@ def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None
         )
 
     return api
+
+
+async def _progress(verdicts: AsyncGenerator[Verdict, None], feed: Feed) -> AsyncGenerator[bytes, None]:
+    newest = feed.last
+    async with contextlib.aclosing(verdicts):
+        async for found in verdicts:
+            if feed.closing:
+                return
+            of = max(found.checked, newest - found.first + 1 if found.checked else 0)
+            yield _frame("progress", {"checked": found.checked, "of": of})
+    yield _frame("verdict", verdict_view(found))
+
+
+def _frame(kind: str, data: object) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()

@@ -9,12 +9,12 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 
 from ringfence.kernel import database as db
 from ringfence.kernel.clock import DAY
-from ringfence.kernel.errors import Unavailable
+from ringfence.kernel.errors import Conflict, Unavailable
 from ringfence.kernel.events import store
 from ringfence.kernel.events.model import GENESIS, SYSTEM, Actor, Event, intact
 from ringfence.settings import Settings
@@ -26,31 +26,77 @@ SUBSCRIBERS = 5000
 KEEPALIVE = 15.0
 BEFORE_ALL = -(1 << 63)  # an event put before the first one is to be found too
 WALK = 2000  # events read at once when the whole chain is walked
+LOOKED = 50_000  # events that one page looks at where no index finds those that are wanted
 STUCK = 300.0  # seconds one write to a subscriber may take
 
 AFTER = db.Query(store.AFTER)
 ONE = db.Query(store.ONE)
 DELETE_BEFORE = db.Query(store.DELETE_BEFORE)
 PRUNINGS = db.Query(store.PRUNINGS)
+FIRST = db.Query(store.FIRST)
+VERIFIED = db.Query(store.VERIFIED)
 
 log = logging.getLogger("ringfence.events")
 
 
 @cache
-def _listing(filters: frozenset[str], newest_first: bool) -> db.Query:
-    return db.Query(store.listing(filters, newest_first=newest_first))
+def _listing(filters: frozenset[str], kinds: int, newest_first: bool) -> db.Query:
+    return db.Query(store.listing(filters, kinds, newest_first=newest_first))
 
 
 def read_after(tx: db.Transaction, after: int, limit: int) -> list[Event]:
     return [_event(row) for row in tx.rows(AFTER, after=after, limit=limit)]
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events: by equality on columns; of these kinds (none: of any); that an agent did or is concerned by."""
+
+    columns: dict[str, str]
+    kinds: tuple[str, ...] = ()
+    involves: str | None = None
+
+    @property
+    def looked_for(self) -> bool:
+        """Whether only looking at events one by one finds them."""
+        narrow = bool(self.columns or self.kinds or self.involves)
+        return narrow and "project" not in self.columns and "subject" not in self.columns
+
+    def rows(self, tx: db.Transaction, cursor: int, end: int, limit: int, newest_first: bool) -> list[db.Row]:
+        params: dict[str, str] = {**self.columns, **{f"kind_{at}": kind for at, kind in enumerate(self.kinds)}}
+        names = set(self.columns)
+        if self.involves is not None:
+            names.add("involves")
+            params |= {"involves": self.involves, "involves_actor": f"agent:{self.involves}"}
+        query = _listing(frozenset(names), len(self.kinds), newest_first)
+        return tx.rows(query, cursor=cursor, end=end, limit=limit, **params)
+
+
+ALL = Wanted({})
+
+
 def page(
-    tx: db.Transaction, filters: dict[str, str], cursor: int | None, limit: int, *, newest_first: bool
-) -> list[Event]:
-    start = cursor if cursor is not None else (1 << 62 if newest_first else 0)
-    query = _listing(frozenset(filters), newest_first)
-    return [_event(row) for row in tx.rows(query, cursor=start, limit=limit, **filters)]
+    tx: db.Transaction, wanted: Wanted, cursor: int | None, limit: int, *, newest_first: bool
+) -> tuple[list[Event], int | None]:
+    """Events on one side of the cursor, and the cursor to go on with; None at the end. A page of few, or of none, need
+    not be the last: one page looks at so many events only."""
+    oldest, head = tx.row(FIRST), tx.row(db.HEAD_QUERY)
+    first, last = (oldest[0], head[0]) if oldest and head else (0, 0)
+    if newest_first:
+        start = last + 1 if cursor is None else min(cursor, last + 1)
+        end = max(first, start - LOOKED) if wanted.looked_for else first
+    else:
+        start = first - 1 if cursor is None else max(cursor, first - 1)
+        end = min(last, start + LOOKED) if wanted.looked_for else last
+    found = [_event(row) for row in wanted.rows(tx, start, end, limit, newest_first)]
+    if len(found) == limit:
+        return found, found[-1].seq
+    return found, None if end == (first if newest_first else last) else end
+
+
+def one(tx: db.Transaction, seq: int) -> Event | None:
+    row = tx.row(ONE, seq=seq)
+    return None if row is None else _event(row)
 
 
 def _event(row: db.Row) -> Event:
@@ -220,60 +266,90 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """What a walk over the chain found; `at` is the event at which it ended, when something is wrong."""
+
     ok: bool
     checked: int
     first: int
     last: int
     head: str
     problem: str | None = None
+    at: int | None = None
 
 
 async def verify(database: db.Database, expected_head: str | None = None) -> Verdict:
     """Walk the whole chain. `expected_head`, kept elsewhere, also shows a cut-off end."""
-    checked = first = last = 0
-    prev = GENESIS
-    seen_expected = False
+    async for verdict in walk(database, expected_head):
+        found = verdict
+    return found
 
-    def verdict(problem: str | None) -> Verdict:
-        return Verdict(problem is None, checked, first, last, prev.hex(), problem)
 
-    after, size = BEFORE_ALL, WALK
-    while True:
+async def walk(database: db.Database, expected_head: str | None = None) -> AsyncGenerator[Verdict, None]:
+    """The same, telling how far it came; the last verdict is the one that counts."""
+    steps, size, more = _Walk(expected_head), WALK, True
+    while more:
         try:
-            chunk = await database.read(lambda tx, after=after, size=size: read_after(tx, after, size))  # type: ignore[misc]
+            more = await database.read(partial(steps.step, size=size))
         except Unavailable:
             raise
         except Exception as error:  # text that is none, a number that is text: find the one
             if size == 1:
-                return verdict(f"the event after {last} cannot be read ({error})")
+                steps.problem = f"the event after {steps.last} cannot be read ({error})"
+                break
             size = 1
             continue
+        if more:
+            yield steps.verdict()
+    steps.end()
+    yield steps.verdict()
+
+
+class _Walk:
+    def __init__(self, expected_head: str | None) -> None:
+        self.checked = self.first = self.last = 0
+        self.problem: str | None = None
+        self._at: int | None = None
+        self._prev = GENESIS
+        self._after = BEFORE_ALL
+        self._expected = expected_head
+        self._seen = expected_head is None
+
+    def step(self, tx: db.Transaction, size: int) -> bool:
+        """Check the next events; False when there are none, or one is wrong."""
+        chunk = read_after(tx, self._after, size)
         for event in chunk:
-            if not checked or event.seq != last + 1:
-                problem = await _wrong_start(database, event, last if checked else None)
-                if problem:
-                    return verdict(problem)
-                prev = event.prev  # the chain begins here, or was pruned up to here while we walked
-            if not intact(event, prev):
-                return verdict(f"event {event.seq} is not as it was written")
-            first, last, prev, after = first or event.seq, event.seq, event.hash, event.seq
-            checked += 1
-            seen_expected = seen_expected or event.hash.hex() == expected_head
-        if not chunk:
-            break
-    if expected_head is not None and not seen_expected:
-        return verdict(f"the expected head {expected_head} is not in the chain")
-    return verdict(None)
+            if not self.checked or event.seq != self.last + 1:
+                self.problem = _wrong_start(tx, event, self.last if self.checked else None)
+                if self.problem is None:
+                    self._prev = event.prev  # the chain begins here, or was pruned up to here while we walked
+            if self.problem is None and not intact(event, self._prev):
+                self.problem = f"event {event.seq} is not as it was written"
+            if self.problem is not None:
+                self._at = event.seq if isinstance(event.seq, int) else None
+                return False
+            self.first, self.last, self._prev = self.first or event.seq, event.seq, event.hash
+            self._after = event.seq
+            self.checked += 1
+            self._seen = self._seen or event.hash.hex() == self._expected
+        return bool(chunk)
+
+    def end(self) -> None:
+        if self.problem is None and not self._seen:
+            self.problem = f"the expected head {self._expected} is not in the chain"
+
+    def verdict(self) -> Verdict:
+        ok, head = self.problem is None, self._prev.hex()
+        return Verdict(ok, self.checked, self.first, self.last, head, self.problem, self._at)
 
 
-async def _wrong_start(database: db.Database, event: Event, last: int | None) -> str | None:
+def _wrong_start(tx: db.Transaction, event: Event, last: int | None) -> str | None:
     """What is wrong with an event that does not follow the `last`; nothing if it begins the chain, or where a pruning
     ended."""
     if not isinstance(event.seq, int) or event.seq < 1:
         return f"event {event.seq!r} does not belong to the chain"
     if event.seq == 1:
         return None if event.prev == GENESIS else "event 1 does not begin the chain"
-    for row in await database.read(lambda tx: tx.rows(PRUNINGS)):
+    for row in tx.rows(PRUNINGS):
         with contextlib.suppress(ValueError, TypeError, AttributeError):  # edited, as the walk will tell
             pruning = json.loads(_event(row).data)
             if pruning.get("through") == event.seq - 1 and pruning.get("hash") == event.prev.hex():
@@ -283,6 +359,38 @@ async def _wrong_start(database: db.Database, event: Event, last: int | None) ->
     if event.seq == last + 2:
         return f"event {last + 1} is missing"
     return f"events {last + 1} to {event.seq - 1} are missing"
+
+
+class Verifications:
+    """Walks over the chain that people asked for; what came of each is an event."""
+
+    def __init__(self, database: db.Database) -> None:
+        self._database = database
+        self._walking = False
+
+    def begin(self, by: Actor) -> AsyncGenerator[Verdict, None]:
+        """As `walk`; whoever leaves before the end leaves nothing behind."""
+        if self._walking:
+            raise Conflict(
+                "the chain is being verified already: its outcome will be here in a moment", code="verifying"
+            )
+        return self._walk(by)
+
+    async def _walk(self, by: Actor) -> AsyncGenerator[Verdict, None]:
+        self._walking = True
+        try:
+            async with contextlib.aclosing(walk(self._database)) as verdicts:
+                async for found in verdicts:
+                    yield found
+        finally:
+            self._walking = False
+        await self._database.write(lambda tx: tx.record("audit_verified", by, asdict(found)), by)
+
+
+def verified(tx: db.Transaction) -> Event | None:
+    """What the last verification found."""
+    row = tx.row(VERIFIED)
+    return None if row is None else _event(row)
 
 
 def prune(tx: db.Transaction, before: int, by: Actor = SYSTEM, at_most: int | None = None) -> int:

@@ -45,7 +45,7 @@ from ringfence.kernel.errors import (
 )
 from ringfence.kernel.events.model import Actor
 from ringfence.kernel.http.endpoint import Access, Answer, Call, Endpoint, Page, Server, parse_body, parse_query
-from ringfence.kernel.http.stream import EventStream
+from ringfence.kernel.http.stream import Stream
 from ringfence.settings import Settings
 
 log = logging.getLogger("ringfence.http")
@@ -129,13 +129,13 @@ class Resource:
                 f"{endpoint.summary}: this is for {endpoint.access.value}; you are {_described(principal)}",
                 code="role", subject=f"{endpoint.method} {endpoint.path}",
             )  # fmt: skip
-        for value in request.path_params.values():
+        for value in map(str, request.path_params.values()):
             if _HIDDEN_NAMES.search(value):
                 raise NotFound("there is nothing here: names hold no control characters")
         query = parse_query(endpoint.query, request)
         body = await self._body(endpoint, request)
         answer = await endpoint.handler(Call(request, endpoint, self._server, principal, body, query))
-        if isinstance(answer, EventStream) and principal is not NOBODY:
+        if isinstance(answer, Stream) and principal is not NOBODY:
             answer.allowed = lambda: self._still(principal, request)
         return _response(answer, endpoint, request)
 

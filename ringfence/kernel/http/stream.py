@@ -1,4 +1,5 @@
-"""A response that sends server-sent events for as long as both sides want."""
+"""Responses that are sent piece by piece: server-sent events for as long as both sides want, and downloads of any
+length."""
 
 import asyncio
 import contextlib
@@ -8,11 +9,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 
-class EventStream(Response):
-    media_type = "text/event-stream"
-
-    def __init__(self, chunks: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})})
+class Stream(Response):
+    def __init__(self, chunks: AsyncGenerator[bytes, None], media: str, headers: Mapping[str, str]) -> None:
+        super().__init__(None, 200, headers, media)
         del self.headers["content-length"]
         self._chunks = chunks
         self.allowed: Callable[[], Awaitable[bool]] | None = None  # asked before every chunk; no: the stream ends
@@ -41,6 +40,17 @@ class EventStream(Response):
                     break
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+
+
+class EventStream(Stream):
+    def __init__(self, chunks: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None) -> None:
+        unbuffered = {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})}
+        super().__init__(chunks, "text/event-stream", unbuffered)
+
+
+class Download(Stream):
+    def __init__(self, chunks: AsyncGenerator[bytes, None], media: str, name: str) -> None:
+        super().__init__(chunks, media, {"content-disposition": f'attachment; filename="{name}"'})
 
 
 async def _until_gone(receive: Receive) -> None:
