@@ -61,7 +61,7 @@ class Blueprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enforced:
-    """How each limit is held up on this host: `cgroup v2`, `cgroup v1`, `rlimit`, `tmpfs`, `quota`; missing: it is not."""
+    """How each limit is held up here: `cgroup v2`, `cgroup v1`, `rlimit`, `tmpfs`, `quota`; missing: it is not."""
 
     how: dict[str, str] = field(default_factory=dict)
 

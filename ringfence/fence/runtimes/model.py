@@ -51,7 +51,7 @@ class Runtime(Protocol):
     def images(self) -> list[str]: ...
 
     async def create(self, blueprint: Blueprint) -> Enforced:
-        """Its files, and the folder of its link; nothing runs. Refuses what it cannot hold up. Repeating it is harmless."""
+        """Its files, and the folder of its link; nothing runs. Refuses what it cannot hold up. Harmless again."""
 
     def link_folder(self, sandbox: str) -> Path:
         """The host's folder that it sees as /run/ringfence: the server listens on `link.sock` there."""
