@@ -105,6 +105,9 @@ class Link(Protocol):
 
     sandbox: str
 
+    def sessions(self) -> list[Session]:
+        """Those that have not ended, whoever started them."""
+
     async def start(self, start: Start, ledger: Ledger | None = None) -> Session:
         """Without a ledger its output is only for `Session.output`."""
 

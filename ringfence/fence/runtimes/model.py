@@ -79,6 +79,9 @@ class Runtime(Protocol):
 
     async def stats(self, sandbox: str) -> Stats: ...
 
+    async def said(self, sandbox: str) -> bytes:
+        """What its warden, and what starts it, wrote to standard error: at most the last 64 KiB, of its last life."""
+
     async def snapshot(self, sandbox: str, name: str) -> int:
         """Keep its files as the snapshot `name`; how many bytes that took. It must be paused or stopped."""
 
