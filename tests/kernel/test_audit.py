@@ -85,11 +85,11 @@ def test_a_page_looks_at_so_many_events_and_says_where_to_go_on(
 
 def test_one_event_is_shown_with_what_chains_it(either: Ringfence):
     last = tell(either, "one", "two")
-    event = either.admin.get(f"/api/v1/audit/{last}").json()
+    event = either.admin.get(f"/api/v1/audit/events/{last}").json()
     assert (event["seq"], event["kind"], event["data"]) == (last, "two", {"about": "two"})
-    assert event["prev"] == either.admin.get(f"/api/v1/audit/{last - 1}").json()["hash"]
-    for missing in (0, last + 100, 10**30):
-        answer = either.admin.get(f"/api/v1/audit/{missing}")
+    assert event["prev"] == either.admin.get(f"/api/v1/audit/events/{last - 1}").json()["hash"]
+    for missing in (0, -1, last + 100, 10**30, "one", "٣"):
+        answer = either.admin.get(f"/api/v1/audit/events/{missing}")
         assert answer.status_code == 404, answer.text
     assert either.admin.get("/api/v1/audit/verify").json()["ok"]
 
@@ -98,8 +98,8 @@ def test_a_person_with_some_projects_sees_one_event_only_of_those(server: Ringfe
     project = server.admin.post("/api/v1/projects", json={"name": "Mine"}).json()["id"]
     mine, other = tell(server, "one", project=project), tell(server, "one", project="prj_other")
     person = server.client(server.token("eve", Role.VIEWER, projects=[project]))
-    assert person.get(f"/api/v1/audit/{mine}").status_code == 200
-    assert person.get(f"/api/v1/audit/{other}").status_code == 404
+    assert person.get(f"/api/v1/audit/events/{mine}").status_code == 200
+    assert person.get(f"/api/v1/audit/events/{other}").status_code == 404
     taken = person.get("/api/v1/audit/export.ndjson").text
     assert f'"seq":{mine},' in taken
     assert f'"seq":{other},' not in taken
@@ -146,7 +146,7 @@ def test_an_export_ends_though_events_go_on(server: Ringfence):
 
 def test_agents_take_nothing_away(server: Ringfence):
     agent = server.agent("claude")
-    for path in ("export.ndjson", "export.csv", "1", "verification"):
+    for path in ("export.ndjson", "export.csv", "events/1", "verification"):
         assert agent.get(f"/api/v1/audit/{path}").status_code == 403
 
 

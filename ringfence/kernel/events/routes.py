@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any
 
@@ -50,6 +51,7 @@ HUB_ACTIONS = {
 # Who administers this installation is no agent's business, and only their own of it that of people with some projects.
 # What agents say is for whom they say it to, and for those who see everything.
 BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_")
+NUMBER = re.compile(r"[0-9]{1,18}")
 FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "audit_")
 
 
@@ -261,14 +263,14 @@ def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None
         items = [event_view(event) for event in found if may_see is None or may_see(event)]
         return Page(items, None if following is None else str(following))
 
-    @api.route("GET", "/api/v1/audit/{seq:int}", access=Access.VIEW, answers=EventView)
+    @api.route("GET", "/api/v1/audit/events/{seq}", access=Access.VIEW, answers=EventView)
     async def event(call: Call[Fields, Fields]) -> EventView:
         """One event."""
-        seq = int(call["seq"])
-        found = await call.read(lambda tx: one(tx, seq)) if seq < 1 << 62 else None
+        seq = call["seq"]
+        found = await call.read(lambda tx: one(tx, int(seq))) if NUMBER.fullmatch(seq) else None
         may_see = visible(call.principal, sees)
         if found is None or (may_see is not None and not may_see(found)):
-            raise NotFound(f"there is no event {seq} here: it was never recorded, was pruned, or is not yours to see")
+            raise NotFound(f"there is no event {seq!r:.40} here: it was never recorded, was pruned, or is not yours")
         return event_view(found)
 
     def download(call: Call[Fields, ExportQuery], form: export.Form) -> Download:

@@ -129,7 +129,7 @@ class Resource:
                 f"{endpoint.summary}: this is for {endpoint.access.value}; you are {_described(principal)}",
                 code="role", subject=f"{endpoint.method} {endpoint.path}",
             )  # fmt: skip
-        for value in map(str, request.path_params.values()):
+        for value in request.path_params.values():
             if _HIDDEN_NAMES.search(value):
                 raise NotFound("there is nothing here: names hold no control characters")
         query = parse_query(endpoint.query, request)

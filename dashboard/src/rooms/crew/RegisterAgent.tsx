@@ -266,7 +266,7 @@ function Enrolled({ id }: { id: string }) {
   const { data: names = [] } = useQuery({
     queryKey: key,
     queryFn: async () => {
-      const query = { kind: 'agent_registered', newest_first: true, limit: 200 }
+      const query = { kind: ['agent_registered'], newest_first: true, limit: 200 }
       const { items } = await take(api.GET('/api/v1/audit', { params: { query } }))
       return items.flatMap(({ via, agent }) => (via === `enrolment:${id}` && agent !== null ? [agent] : []))
     },
