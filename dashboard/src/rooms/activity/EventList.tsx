@@ -12,6 +12,7 @@ import type { Feed, FeedState } from './feed'
 
 const HEIGHT = 41 // of a row, until it is measured
 const NEAR = 12 // rows before the end
+const TRIES = 20 // frames in which a row that was scrolled to comes to be there
 
 type Row = Day | AuditEvent
 const isDay = (row: Row): row is Day => 'day' in row
@@ -110,22 +111,30 @@ function useOffset(list: React.RefObject<HTMLElement | null>): number {
   return offset
 }
 
-/** j and k go from event to event. */
+/** j and k go from event to event, also faster than the list can follow. */
 function useRowKeys(rows: Row[], scrollTo: (index: number) => void): void {
+  const going = useRef<number>(undefined)
+  const focus = (seq: number, tries: number) => {
+    if (going.current !== seq) return
+    const link = document.querySelector<HTMLElement>(`[data-seq="${seq}"] a:last-of-type`)
+    if (link === null && tries > 0) {
+      requestAnimationFrame(() => focus(seq, tries - 1))
+      return
+    }
+    going.current = undefined
+    link?.focus({ preventScroll: true })
+  }
   const go = (by: 1 | -1) => {
-    const here = document.activeElement?.closest<HTMLElement>('[data-seq]')?.dataset.seq
-    let at = here === undefined ? (by > 0 ? -1 : 0) : rows.findIndex((row) => !isDay(row) && String(row.seq) === here)
+    const focused = document.activeElement?.closest<HTMLElement>('[data-seq]')?.dataset.seq
+    const here = going.current ?? Number(focused)
+    let at = rows.findIndex((row) => !isDay(row) && row.seq === here)
     do at += by
     while (at >= 0 && at < rows.length && isDay(rows[at]!))
-    const row = rows[at]
+    const row = rows[Math.max(at, 0)]
     if (row === undefined || isDay(row)) return
+    going.current = row.seq
     scrollTo(at)
-    const focus = (tries: number) => {
-      const link = document.querySelector<HTMLElement>(`[data-seq="${row.seq}"] a:last-of-type`)
-      if (link !== null) link.focus()
-      else if (tries > 0) requestAnimationFrame(() => focus(tries - 1))
-    }
-    requestAnimationFrame(() => focus(10))
+    requestAnimationFrame(() => focus(row.seq, TRIES))
   }
   useCommands([
     { id: 'event-next', label: 'Next event', group: 'Activity', keys: 'j', run: () => go(1) },

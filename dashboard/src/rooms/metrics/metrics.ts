@@ -11,7 +11,7 @@ export type WipDay = Schemas['WipDay']
 const MOVES = ['task_created', 'task_transition', 'task_claimed', 'task_deleted', 'wip_limit_changed']
 
 export function useMetrics(project: string, days: number, agent: string | undefined) {
-  const key = ['metrics', project, days, agent]
+  const key = ['metrics', project, { days, agent }]
   useRefresh(key, ({ kind, data }) => data.project === project && MOVES.includes(kind), 2000)
   return useQuery({
     queryKey: key,
