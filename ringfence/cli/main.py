@@ -1,5 +1,6 @@
 """The entry of `ringfence`: its nouns, each imported when it is used, and what becomes of errors."""
 
+import errno
 import importlib
 import os
 import sys
@@ -144,6 +145,8 @@ def _fail(sentence: str, code: int) -> int:
 
 
 def _told_by(error: OSError) -> str:
+    if error.errno == errno.ENOSPC and not error.filename:
+        return "the output cannot be written: the disk under it is full"
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
