@@ -3,7 +3,7 @@ together; and what it says before, and after, something is refused."""
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,15 +50,21 @@ def expect_facts(server: Ringfence, task_id: str, **wanted: Any) -> None:
 
 
 @contextmanager
-def holding(page: Page, address: str) -> Iterator[list[Route]]:
-    """Requests of this address wait until the test lets them go on."""
+def holding(page: Page, address: str) -> Iterator[Callable[[], None]]:
+    """Requests of this address wait until the test lets them go on, which waits for the first."""
     held: list[Route] = []
 
     def hold(route: Route) -> None:
         held.append(route)
 
+    def go_on() -> None:
+        while not held:
+            page.wait_for_timeout(10)
+        for route in held:
+            route.continue_()
+
     page.route(address, hold)
-    yield held
+    yield go_on
     page.unroute(address)
 
 
@@ -212,13 +218,13 @@ def test_a_refusal_of_the_server_takes_the_card_back_and_says_why(server: Ringfe
     apollo = project(server)
     one = task(server, apollo, "Parse dates", status="ready")
     page = sit().page
-    with holding(page, "**/api/v1/projects/*/tasks/*") as held:
+    with holding(page, "**/api/v1/projects/*/tasks/*") as go_on:
         with carried(page, card(page, "Parse dates"), column(page, "in_progress")):
             pass
         expect(card(column(page, "in_progress"), "Parse dates")).to_be_visible()
         expect(page.locator("[data-count=in_progress]")).to_contain_text("1")
         limit(server, apollo, "in_progress", 0)  # after it was dropped, and before the server has heard of that
-        held[0].continue_()
+        go_on()
     expect(card(column(page, "ready"), "Parse dates")).to_be_visible()
     expect(card(column(page, "in_progress"), "Parse dates")).to_have_count(0)
     expect(told(page, "limit")).to_be_visible()
@@ -513,10 +519,10 @@ def test_cards_show_grey_shapes_until_they_are_there(server: Ringfence, sit: Sit
     apollo = project(server)
     task(server, apollo, "One")
     seat = sit()
-    with holding(seat.page, "**/cards") as held:
+    with holding(seat.page, "**/cards") as go_on:
         seat.go(f"projects/{apollo}")
         expect(seat.page.get_by_role("status", name="Loading the board")).to_be_visible()
-        held[0].continue_()
+        go_on()
     expect(card(seat.page, "One")).to_be_visible()
 
 

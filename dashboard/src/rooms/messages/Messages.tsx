@@ -39,8 +39,8 @@ export function Messages() {
         <>
           <Views view={view} />
           {may && (
-            <Button look="primary" onClick={write}>
-              <PenLine size={16} aria-hidden="true" /> New message
+            <Button look="primary" onClick={write} aria-label="New message">
+              <PenLine size={16} aria-hidden="true" /> <span className={css.roomy}>New message</span>
             </Button>
           )}
         </>
