@@ -1,0 +1,128 @@
+"""What the rest of the house knows of a link: sessions in a sandbox, started, followed, ended. docs/link.md says how.
+
+    Links.listen(sandbox) ──► a warden dials ──► Link ──► Session, one for each START
+
+A `Ledger` remembers on disk what a session said, so that what the warden still holds and what is stored meet without a
+gap or a repeat after a restart of either the connection or the server.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Channel(IntEnum):
+    OUT = 1  # standard output, a terminal, or what an act answers
+    ERR = 2
+
+
+class Whom(IntEnum):
+    """Whom a signal is for."""
+
+    FIRST = 0  # the session's first process
+    ALL = 1  # everything it started
+    FOREGROUND = 2  # the terminal's foreground group
+
+
+class Why(StrEnum):
+    """Why a session is over."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    TIMEOUT = "timeout"
+    KILLED = "killed"
+    FAILED = "failed"  # it could not be started, or the act failed
+    LOST = "lost"  # its sandbox ended under it; said by the server, never by a warden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A START; `act` and `arguments`, or `argv`."""
+
+    id: bytes  # 16 bytes: a repeat of a START starts nothing
+    argv: tuple[bytes, ...] = ()
+    act: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    env: tuple[bytes, ...] = ()
+    cwd: bytes = b"/"
+    pty: tuple[int, int] | None = None  # rows, columns
+    stdin: bool = False
+    timeout: float | None = None  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    why: Why
+    code: int  # exit status, or 128 + signal
+    signal: int = 0
+    out: int = 0  # bytes there were on each channel
+    err: int = 0
+    user_us: int = 0
+    system_us: int = 0
+    memory_kib: int = 0
+    errno: int = 0
+    error: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Ledger(Protocol):
+    """Where a session's output is kept. Called on the loop, one session's calls in order; must not block for long."""
+
+    def stored(self, session: bytes) -> tuple[int, int] | None:
+        """Up to where both channels are kept; None: not a session that anybody knows, let it be killed."""
+
+    def keep(self, session: bytes, channel: Channel, data: memoryview) -> None:
+        """The bytes right after those that are kept. They may be forgotten by the warden once this returns."""
+
+    def ended(self, session: bytes, exit: Exit) -> None: ...
+
+
+class Session(Protocol):
+    id: bytes
+    pid: int | None
+
+    async def send(self, data: bytes) -> None:
+        """Input, waiting while the program does not read."""
+
+    async def end_input(self) -> None: ...
+
+    def signal(self, number: int, whom: Whom = Whom.ALL) -> None: ...
+
+    def resize(self, rows: int, columns: int) -> None: ...
+
+    def output(self) -> AsyncIterator[tuple[Channel, bytes]]:
+        """What it says from now on, as it comes; ends with the session. A consumer that is slow makes the program wait
+        (credit: what was not consumed is not STORED)."""
+
+    async def exit(self) -> Exit:
+        """Wait for its end; everything it said was kept by then."""
+
+
+class Link(Protocol):
+    """The live connection with one warden; it outlives reconnects of that warden, and ends with it."""
+
+    sandbox: str
+
+    def sessions(self) -> list[Session]:
+        """Those that have not ended, whoever started them."""
+
+    async def start(self, start: Start, ledger: Ledger | None = None) -> Session:
+        """Without a ledger its output is only for `Session.output`."""
+
+
+class Links(Protocol):
+    async def listen(self, sandbox: str, folder: Path, key: bytes, ledger: Ledger) -> None:
+        """Make `folder`/link.sock and await the warden there. `ledger` answers for sessions it comes back with."""
+
+    async def link(self, sandbox: str, within: float = 10.0) -> Link:
+        """The link, awaited while the warden is on its way: `Unavailable` when it does not come."""
+
+    async def forget(self, sandbox: str) -> None:
+        """Stop listening, and end the link: sessions end as LOST."""
+
+    def suspend(self, sandbox: str) -> None:
+        """It is paused: its silence means nothing until `resume`."""
+
+    def resume(self, sandbox: str) -> None: ...
