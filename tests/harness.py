@@ -140,3 +140,12 @@ def running(
         server.close(leaving)
         while leaving and len(leaving) > LEAVING:
             leaving.popleft().gone()
+
+
+def fill_up(disk: Path) -> Path:
+    """The file to remove, for there to be space again."""
+    ballast = disk / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    return ballast

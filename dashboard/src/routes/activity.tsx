@@ -1,8 +1,8 @@
 import { createFileRoute } from '@tanstack/react-router'
 import { Activity as ActivityIcon } from 'lucide-react'
-import { Activity } from '@/rooms/activity/Activity'
+import { page } from '@/ui/parts'
 
 export const Route = createFileRoute('/activity')({
-  component: Activity,
+  component: page(() => import('@/rooms/activity/Activity'), 'Activity'),
   staticData: { nav: { label: 'Activity', icon: ActivityIcon, order: 70, keys: 'g a' } },
 })

@@ -1,8 +1,8 @@
 import { createFileRoute } from '@tanstack/react-router'
 import { ChartColumn } from 'lucide-react'
-import { Metrics } from '@/rooms/metrics/Metrics'
+import { page } from '@/ui/parts'
 
 export const Route = createFileRoute('/projects/$project/metrics')({
-  component: Metrics,
+  component: page(() => import('@/rooms/metrics/Metrics'), 'Metrics'),
   staticData: { nav: { label: 'Metrics', icon: ChartColumn, order: 20, keys: 'g m', ofProject: true } },
 })

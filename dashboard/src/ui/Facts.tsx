@@ -30,18 +30,30 @@ export function Name({ children }: { children: string }) {
 }
 
 export function Avatar({ name, large }: { name: string; large?: boolean }) {
-  let hue = 0
-  for (const letter of name) hue = (hue * 31 + letter.codePointAt(0)!) % 360
-  const [first = '?', second = ''] = name.replace(/[^\p{L}\p{N}]/gu, '')
   return (
     <span
       className={css.avatar}
-      style={{ '--hue': hue } as object}
+      style={{ '--hue': hueOf(name) } as object}
       data-large={large || undefined}
-      data-letters={first + second}
+      data-letters={initials(name)}
       aria-hidden="true"
     />
   )
+}
+
+/** The colour of a name, the same wherever it stands. */
+export function hueOf(name: string): number {
+  let hue = 0
+  for (const letter of name) hue = (hue * 31 + letter.codePointAt(0)!) % 360
+  return hue
+}
+
+/** Of one word its first two letters; of several the first of the first and of the last, which tells `build-1` from `build-2`. */
+export function initials(name: string): string {
+  const words = name.match(/[\p{L}\p{N}]+/gu) ?? ['?']
+  const [first = '', second = ''] =
+    words.length > 1 ? [words[0]!, words.at(-1)!].map((word) => [...word][0]) : words[0]!
+  return first + second
 }
 
 export function Key({ children }: { children: string }) {

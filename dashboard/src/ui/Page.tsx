@@ -5,19 +5,30 @@ import { classes, Row } from './Controls'
 import { useTitle } from './title'
 import css from './ui.module.css'
 
-type PageProps = { title: string; about?: ReactNode; actions?: ReactNode; wide?: boolean; children: ReactNode }
+type PageProps = {
+  title: string
+  /** A picture before the title. */
+  mark?: ReactNode
+  about?: ReactNode
+  actions?: ReactNode
+  wide?: boolean
+  children: ReactNode
+}
 
-export function Page({ title, about, actions, wide, children }: PageProps) {
+export function Page({ title, mark, about, actions, wide, children }: PageProps) {
   const setTitle = useTitle()
   useEffect(() => setTitle(title), [setTitle, title])
   return (
     <div className={classes(css.page, wide && css.wide)}>
       <Row spread>
-        <div>
-          <h1>
-            <bdi>{title}</bdi>
-          </h1>
-          {about !== undefined && <p className={css.hint}>{about}</p>}
+        <div className={css.title}>
+          {mark}
+          <div>
+            <h1>
+              <bdi>{title}</bdi>
+            </h1>
+            {about !== undefined && <p className={css.hint}>{about}</p>}
+          </div>
         </div>
         {actions !== undefined && <Row>{actions}</Row>}
       </Row>

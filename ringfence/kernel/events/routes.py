@@ -36,7 +36,7 @@ HUB_ACTIONS = {
 # Who administers this installation is no agent's business, and only their own of it that of people with some projects.
 # What agents say is for whom they say it to, and for those who see everything.
 BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_")
-FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned")
+FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "backup_")
 
 
 class StreamQuery(Fields):
@@ -171,15 +171,16 @@ def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None
         after = int(last) if last is not None else query.after
         may_see = visible(call.principal, sees)
         wanted = {name: value for name in ("kind", "project", "agent") if (value := getattr(query, name)) is not None}
+        agent = call.principal.name if call.principal.is_agent else None
         if not wanted:
-            return EventStream(feed.stream(after, may_see))
+            return EventStream(feed.stream(after, may_see, agent))
 
         def wants(event: Event) -> bool:
             return (may_see is None or may_see(event)) and all(
                 getattr(event, name) == value for name, value in wanted.items()
             )
 
-        return EventStream(feed.stream(after, wants))
+        return EventStream(feed.stream(after, wants, agent))
 
     @api.route("GET", "/audit/log", access=Access.VIEW, query=LogQuery, answers=list[LogEntry])
     async def audit_log(call: Call[Fields, LogQuery]) -> list[LogEntry]:

@@ -87,7 +87,7 @@ export function AgentFacts({ agent, may }: FactsProps) {
       {Object.keys(agent.metadata).length > 0 && (
         <Panel>
           <h2>Metadata</h2>
-          <pre className={css.metadata}>{JSON.stringify(agent.metadata, null, 2)}</pre>
+          <Metadata facts={agent.metadata} />
         </Panel>
       )}
     </aside>
@@ -100,6 +100,28 @@ function Fact({ term, children }: { term: string; children: ReactNode }) {
       <dt>{term}</dt>
       <dd>{children}</dd>
     </div>
+  )
+}
+
+/** What the agent told of itself when it registered. */
+function Metadata({ facts }: { facts: Record<string, unknown> }) {
+  return (
+    <dl className={css.metadata}>
+      {Object.entries(facts).map(([name, value]) => (
+        <div key={name}>
+          <dt>
+            <bdi>{name}</bdi>
+          </dt>
+          <dd>
+            {typeof value === 'object' && value !== null ? (
+              <pre>{JSON.stringify(value, null, 2)}</pre>
+            ) : (
+              <bdi>{String(value)}</bdi>
+            )}
+          </dd>
+        </div>
+      ))}
+    </dl>
   )
 }
 

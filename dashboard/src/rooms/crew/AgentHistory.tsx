@@ -11,6 +11,7 @@ import { Empty, Failure, Loading } from '@/ui/States'
 import css from './agent.module.css'
 import { isAbout } from './agents'
 import { usePages } from './pages'
+import { useCurrentTask } from './work'
 
 export type AgentTask = string | null
 
@@ -82,15 +83,23 @@ function Facts({ facts }: { facts: Record<string, unknown> }) {
 
 const isTask = ({ kind }: LiveEvent) => kind.startsWith('task_')
 
+/** What it is at, then what it still has to do, then what it did. */
+function rank({ id, status }: Task, current: AgentTask): number {
+  return id === current ? 0 : status === 'done' ? 2 : 1
+}
+
+const newer = (one: Task, other: Task) => other.updated_at.localeCompare(one.updated_at)
+
 export function Tasks({ name, current }: { name: string; current: AgentTask }) {
   const pages = usePages<Task>(
     ['agent-tasks', name],
-    (cursor) => take(api.GET('/api/v1/tasks', { params: { query: { agent: name, limit: 50, cursor } } })),
+    (cursor) => take(api.GET('/api/v1/tasks', { params: { query: { agent: name, limit: 200, cursor } } })),
     isTask,
   )
+  const items = pages.items?.toSorted((one, other) => rank(one, current) - rank(other, current) || newer(one, other))
   const about = 'What it claims, or what people assign to it, is listed here.'
   return (
-    <List pages={pages} id={({ id }) => id} empty={{ icon: ListTodo, title: 'No tasks', about }}>
+    <List pages={{ ...pages, items }} id={({ id }) => id} empty={{ icon: ListTodo, title: 'No tasks', about }}>
       {(task) => (
         <div className={css.line}>
           <span className={css.status}>
@@ -128,7 +137,7 @@ export function Checkpoints({ name }: { name: string }) {
         <>
           <div className={css.line}>
             <strong>#{checkpoint.sequence}</strong>
-            {checkpoint.task_id !== null && <code className={css.faint}>{checkpoint.task_id}</code>}
+            {checkpoint.task_id !== null && <Worked on={checkpoint.task_id} />}
             <span className={css.when}>
               <Time at={checkpoint.timestamp} />
             </span>
@@ -144,6 +153,23 @@ export function Checkpoints({ name }: { name: string }) {
         </>
       )}
     </List>
+  )
+}
+
+/** The task of a checkpoint, by its title; by its id when it is gone, or not for who looks. */
+function Worked({ on }: { on: string }) {
+  const { data: task } = useCurrentTask(on)
+  if (!task) return <code className={css.faint}>{on}</code>
+  return (
+    <Link
+      className={css.grow}
+      to="/projects/$project"
+      params={{ project: task.project_id }}
+      search={{ task: task.id }}
+      title={task.title}
+    >
+      <bdi>{task.title}</bdi>
+    </Link>
   )
 }
 

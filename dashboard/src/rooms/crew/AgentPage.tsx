@@ -71,6 +71,7 @@ function Present({ agent }: { agent: Detail }) {
   return (
     <Page
       title={agent.name}
+      mark={<Avatar name={agent.name} large />}
       about={<Standing agent={agent} />}
       actions={
         may && (
@@ -102,7 +103,6 @@ function Standing({ agent }: { agent: Detail }) {
   const at = since(agent)
   return (
     <span className={css.standing}>
-      <Avatar name={agent.name} />
       <PresenceWord status={agent.status} />
       {at !== null && (
         <span>

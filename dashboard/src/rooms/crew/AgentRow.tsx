@@ -5,7 +5,7 @@ import { Ellipsis } from 'lucide-react'
 import { memo } from 'react'
 import type { Agent } from '@/api/client'
 import { Button } from '@/ui/Controls'
-import { Badge, Name, Time } from '@/ui/Facts'
+import { Avatar, Badge, Name, Time } from '@/ui/Facts'
 import { Menu, MenuItem, MenuSeparator, Tip } from '@/ui/Overlays'
 import css from './crew.module.css'
 import { ModeSelect, ModeWord } from './ModeSelect'
@@ -37,6 +37,7 @@ export const AgentRow = memo(function AgentRow({ agent, messages, selected, may,
         </td>
       )}
       <td className={css.who}>
+        <Avatar name={agent.name} />
         <Link to="/crew/$agent" params={{ agent: agent.name }} className={css.name} data-agent={agent.name}>
           <Name>{agent.name}</Name>
         </Link>

@@ -5,7 +5,7 @@ import { CornerUpLeft, SendHorizontal, SlidersHorizontal, X } from 'lucide-react
 import { type FormEvent, type KeyboardEvent, type RefObject, useState } from 'react'
 import type { Message } from '@/api/client'
 import { useMe } from '@/shell/session'
-import { Button, Field, Input, Row, Select, Stack, TextArea } from '@/ui/Controls'
+import { Button, classes, Field, Input, Row, Select, Stack, TextArea } from '@/ui/Controls'
 import { Name } from '@/ui/Facts'
 import { Dialog } from '@/ui/Overlays'
 import { useToast } from '@/ui/Toasts'
@@ -156,7 +156,7 @@ export function Composer({ what, open, names, answering, onAnswered, field }: Co
           </Button>
         </Row>
         <Row>
-          <span className={ui.hint}>Ctrl+Enter</span>
+          <span className={classes(ui.hint, css.keys)}>Ctrl+Enter</span>
           <Button type="submit" look="primary" disabled={content.trim() === ''}>
             <SendHorizontal size={16} aria-hidden="true" /> Send
           </Button>

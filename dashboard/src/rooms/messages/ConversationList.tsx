@@ -7,6 +7,7 @@ import { useEffect, useRef } from 'react'
 import { useCommands } from '@/shell/commands'
 import { useMe } from '@/shell/session'
 import { Avatar, Badge, Name, Time } from '@/ui/Facts'
+import { isNamed } from './address'
 import type { Conversation } from './conversations'
 import css from './messages.module.css'
 
@@ -104,10 +105,21 @@ function Entry({ conversation, current }: { conversation: Conversation; current:
   )
 }
 
+function Several({ names }: { names: string[] }) {
+  if (names.length === 0) return 'A thread'
+  return names.map((name, place) => (
+    <span key={name}>
+      {place > 0 && ', '}
+      <Name>{name}</Name>
+    </span>
+  ))
+}
+
 function Title({ conversation }: { conversation: Conversation }) {
   const me = useMe().name
   if (conversation.kind === 'everybody') return 'To everybody'
-  if (conversation.kind === 'thread') return <Name>{conversation.title}</Name>
+  if (conversation.kind === 'thread' && isNamed(conversation.title)) return <Name>{conversation.title}</Name>
+  if (conversation.kind === 'thread') return <Several names={conversation.names} />
   const [one = '', other = ''] = conversation.names
   if (one === me || other === me) return <Name>{one === me ? other : one}</Name>
   return (

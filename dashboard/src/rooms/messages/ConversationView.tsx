@@ -11,7 +11,7 @@ import { Avatar, Badge, Name, Time, useNow } from '@/ui/Facts'
 import { Popover, Tip } from '@/ui/Overlays'
 import { Empty, Failure, Loading } from '@/ui/States'
 import { useToast } from '@/ui/Toasts'
-import type { Opened } from './address'
+import { isNamed, type Opened } from './address'
 import { Composer } from './Composer'
 import { EVERYBODY, useAcknowledge, useConversation, useDeliveries, useSending } from './mail'
 import css from './messages.module.css'
@@ -106,7 +106,8 @@ function Head({ what, names, messages }: { what: Opened; names: string[]; messag
     <header className={css.head}>
       <div>
         <h2>
-          {what.kind === 'everybody' ? 'To everybody' : what.kind === 'thread' ? <Name>{what.id}</Name> : null}
+          {what.kind === 'everybody' && 'To everybody'}
+          {what.kind === 'thread' && (isNamed(what.id) ? <Name>{what.id}</Name> : 'Thread')}
           {what.kind === 'pair' && (
             <>
               <Who name={what.one} /> <span className={css.faint}>and</span> <Who name={what.other} />
@@ -115,7 +116,7 @@ function Head({ what, names, messages }: { what: Opened; names: string[]; messag
         </h2>
         {what.kind === 'thread' && names.length > 0 && (
           <p className={css.faint}>
-            Thread with{' '}
+            {isNamed(what.id) ? 'Thread with ' : 'With '}
             {names.map((name, place) => (
               <span key={name}>
                 {place > 0 && ', '}
@@ -219,7 +220,7 @@ function FateWord({ message, fate }: { message: Message; fate: Fate }) {
   return (
     <Tip text={meaning}>
       <span className={css.fate} style={{ color }} data-fate={fate}>
-        <Mark size={14} aria-hidden="true" /> {word}
+        <Mark size={14} aria-hidden="true" /> <span>{word}</span>
       </span>
     </Tip>
   )

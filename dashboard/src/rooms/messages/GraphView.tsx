@@ -9,7 +9,7 @@ import { useMessageGraph } from '@/rooms/crew/mail'
 import { PresenceWord } from '@/rooms/crew/PresenceMark'
 import { LOOKS, PRESENCES } from '@/rooms/crew/presence'
 import { Button } from '@/ui/Controls'
-import { Name } from '@/ui/Facts'
+import { hueOf, initials, Name } from '@/ui/Facts'
 import { Failure, Loading } from '@/ui/States'
 import { pairOf } from './address'
 import { NoMessages } from './CountsView'
@@ -196,8 +196,9 @@ type CircleProps = {
 }
 
 const Circle = memo(function Circle({ node, x, y, faded, named, size, onNear, onKey }: CircleProps) {
-  const { mark: Mark, color, word } = LOOKS[node.status]
-  const mark = Math.round(node.radius * 1.1)
+  const { mark: Mark, color, word, filled } = LOOKS[node.status]
+  const mark = Math.round(8 + node.radius * 0.3)
+  const beside = node.radius * Math.SQRT1_2
   return (
     <Link
       to="/messages"
@@ -214,14 +215,19 @@ const Circle = memo(function Circle({ node, x, y, faded, named, size, onNear, on
       draggable={false}
     >
       <g transform={`translate(${x} ${y})`}>
-        <circle r={node.radius} className={css.disc} style={{ stroke: color }} />
+        <circle r={node.radius} className={css.disc} style={{ '--hue': hueOf(node.id), stroke: color } as object} />
+        <text fontSize={node.radius * 0.72} dy="0.35em" className={css.letters}>
+          {initials(node.id)}
+        </text>
+        <circle cx={beside} cy={beside} r={mark / 2 + 2} className={css.badge} />
         <Mark
-          x={-mark / 2}
-          y={-mark / 2}
+          x={beside - mark / 2}
+          y={beside - mark / 2}
           width={mark}
           height={mark}
+          strokeWidth={3}
           color={color}
-          fill={node.status === 'online' ? color : 'none'}
+          fill={filled ? color : 'none'}
           aria-hidden="true"
         />
         {named && (

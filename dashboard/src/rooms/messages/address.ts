@@ -42,6 +42,11 @@ export function opened(open: string | undefined): Opened | undefined {
   return one && other ? { kind: 'pair', one, other } : undefined
 }
 
+/** A thread that a reply began has the id of the message that was answered, which is no name to call it by. */
+export function isNamed(thread: string): boolean {
+  return !/^msg_[0-9a-z]{20,}$/.test(thread)
+}
+
 /** The address of what two said to each other: the same from both sides. */
 export function pairOf(one: string, other: string): string {
   return `pair:${[one, other].sort().join(',')}`

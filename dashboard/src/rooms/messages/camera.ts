@@ -127,7 +127,7 @@ function around(points: Point[], size: { width: number; height: number }): View 
   const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)]
   const scale = within(
     Math.min(
-      1.6,
+      1.25,
       (size.width - 2 * MARGIN) / Math.max(1, right - left),
       (size.height - 2 * MARGIN) / Math.max(1, bottom - top),
     ),

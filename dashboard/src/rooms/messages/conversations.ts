@@ -55,8 +55,21 @@ export function conversations({ recent, threads, edges, unread, me, now }: Sourc
     conversation.at = later(conversation.at, message.timestamp)
     conversation.mine += 1
   }
-  for (const { from, to } of edges) reach(pairOf(from, to), 'pair', '', [from, to])
+  for (const { from, to } of earlier(edges, recent)) reach(pairOf(from, to), 'pair', '', [from, to])
   return [...found.values()].sort((one, other) => (other.at ?? '').localeCompare(one.at ?? ''))
+}
+
+/** Who wrote to whom more than what is recent: that is shown where it was said, be it in a thread. */
+function earlier(edges: Sources['edges'], recent: Message[]): Sources['edges'] {
+  const counted = Map.groupBy(recent, ({ from, to }) => `${from} ${to}`)
+  const sent = Map.groupBy(
+    recent.filter(({ to }) => to === EVERYBODY),
+    ({ from }) => from,
+  )
+  return edges.filter(({ from, to, count }) => {
+    const known = (counted.get(`${from} ${to}`)?.length ?? 0) + (sent.get(from)?.length ?? 0)
+    return count > known
+  })
 }
 
 function placeOf({ thread, from, to }: Message): [string, Conversation['kind'], string, string[]] {

@@ -1,6 +1,6 @@
 /** Where the agents stand in the picture: those who talk with each other near each other. */
 
-import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from 'd3-force'
+import { forceCollide, forceLink, forceManyBody, forceRadial, forceSimulation, forceX, forceY } from 'd3-force'
 
 export type Point = { x: number; y: number }
 export type Places = Record<string, Point>
@@ -15,7 +15,7 @@ const MARGIN = 26 // for the name below
 
 type Node = { id: string; radius: number; x: number; y: number; fx?: number; fy?: number }
 
-/** Who has a place keeps it; who is new finds one beside those they talk with. */
+/** Who has a place keeps it; who is new finds one beside those they talk with, and who talks with nobody, at the rim. */
 export function arranged({ nodes, links, kept }: Task): Places {
   const neighbour = new Map(
     links.flatMap(({ source, target }) => [
@@ -30,17 +30,21 @@ export function arranged({ nodes, links, kept }: Task): Places {
       'links',
       forceLink<Node, { source: string; target: string }>(links.map((link) => ({ ...link })))
         .id(({ id }) => id)
-        .distance(80 + 8 * spread),
+        .distance(120 + 8 * spread),
     )
     .force(
       'apart',
       forceManyBody<Node>()
-        .strength(-260 - 14 * spread)
+        .strength(-320 - 14 * spread)
         .distanceMax(900),
     )
     .force('size', forceCollide<Node>(({ radius }) => radius + MARGIN).iterations(2))
-    .force('x', forceX(0).strength(0.05))
-    .force('y', forceY(0).strength(0.07))
+    .force('x', forceX<Node>(0).strength(0.05))
+    .force('y', forceY<Node>(0).strength(0.07))
+    .force(
+      'alone',
+      forceRadial<Node>(150 + 46 * spread).strength(({ id }) => (neighbour.has(id) ? 0 : 0.4)),
+    )
     .stop()
     .tick(TICKS)
   return Object.fromEntries(standing.map(({ id, x, y }) => [id, { x: Math.round(x), y: Math.round(y) }]))

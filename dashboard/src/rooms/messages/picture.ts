@@ -7,8 +7,8 @@ import type { Places, Point } from './layout'
 export type Node = { id: string; radius: number; status: Presence; sent: number; got: number }
 export type Edge = { id: string; from: string; to: string; count: number; width: number }
 
-const LEAST = 9
-const MORE = 15
+const LEAST = 12
+const MORE = 14
 
 export function drawn(graph: Schemas['MessageGraph'], agents: Agent[]): { nodes: Node[]; edges: Edge[] } {
   const sent = new Map<string, number>()

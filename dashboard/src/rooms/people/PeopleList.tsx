@@ -1,7 +1,7 @@
 /** Who belongs here, what they may, and who let them in. */
 
 import { useQueryClient } from '@tanstack/react-query'
-import { Ban, EllipsisVertical, KeyRound, Link as LinkIcon, UserCheck, UserCog, UserPlus } from 'lucide-react'
+import { Ban, Ellipsis, KeyRound, Link as LinkIcon, UserCheck, UserCog, UserPlus } from 'lucide-react'
 import { useState } from 'react'
 import { api, take } from '@/api/client'
 import { useMe } from '@/shell/session'
@@ -149,7 +149,7 @@ function PersonMenu({ person, onDo, onTokensOf }: RowProps) {
     <Menu
       trigger={
         <Button look="quiet" icon small aria-label={`Actions for ${person.name}`}>
-          <EllipsisVertical size={16} />
+          <Ellipsis size={16} />
         </Button>
       }
     >
