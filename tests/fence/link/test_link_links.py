@@ -16,9 +16,9 @@ from ringfence.fence.link import links as links_module
 from ringfence.fence.link.links import WardenLinks, WardenSession
 from ringfence.fence.link.model import Channel, InputClosed, Whom, Why
 from ringfence.kernel.errors import Conflict, Invalid, Unavailable
-from tests.fence.conftest import KEY, Ends
 from tests.fence.fake_warden import FakeWarden
 from tests.fence.ledger import MemoryLedger
+from tests.fence.link.conftest import KEY, Ends
 from tests.fence.programs import PROGRAMS, pattern
 
 
