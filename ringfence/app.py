@@ -32,6 +32,7 @@ from ringfence.demo.service import Demos, Rooms
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
 from ringfence.kernel.auth.service import Auth
+from ringfence.kernel.backups import routes as backup_routes
 from ringfence.kernel.clock import SECOND, Clock
 from ringfence.kernel.events import routes as event_routes
 from ringfence.kernel.events.model import Refusals
@@ -109,6 +110,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         demo_routes.routes(demos, board.blobs),
+        backup_routes.routes(settings),
         system.routes(database, feed, settings, metrics, endpoints, page=ROOT if dashboard.is_built else None),
     ):
         endpoints += api.endpoints

@@ -86,6 +86,11 @@ class Running:
         except (OSError, ValueError, TypeError):
             return None
 
+    def from_elsewhere(self, link: str) -> str | None:
+        """A link of ours as other machines can follow it, where that is another."""
+        followed = self.elsewhere is not None and link.startswith(self.url + "/")
+        return f"{self.elsewhere}{link.removeprefix(self.url)}" if followed else None
+
     def write(self, data: Path) -> None:
         write_private(data / "run/server.json", json.dumps(asdict(self), indent=1) + "\n")
 
