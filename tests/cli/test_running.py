@@ -17,8 +17,9 @@ import httpx
 import pytest
 
 from ringfence.cli.places import default_data
+from ringfence.kernel.processes import process_started
 from ringfence.settings import default_data as servers_default
-from ringfence.supervisor import Lock, Log, Running, listener_on, process_started
+from ringfence.supervisor import Lock, Log, Running, listener_on
 from tests.cli.conftest import RINGFENCE, Cli, until
 from tests.harness import fill_up
 
