@@ -9,12 +9,13 @@ const ours = ['/api', '/signin', '/openapi.json', '/readyz']
 
 export default defineConfig({
   base: '/app/',
-  plugins: [tanstackRouter({ target: 'react', autoCodeSplitting: true, quoteStyle: 'single' }), react()],
+  plugins: [tanstackRouter({ target: 'react', quoteStyle: 'single' }), react()],
   resolve: { alias: { '@': fileURLToPath(new URL('./src', import.meta.url)) } },
   build: {
     outDir: process.env.RINGFENCE_DASHBOARD_OUT ?? '../ringfence/dashboard/built',
     emptyOutDir: true,
     target: 'es2022',
+    cssCodeSplit: false, // 16 kB in all; a part's own sheet that failed once would never be asked for again
     assetsInlineLimit: 0, // an inlined data: address would have to be allowed by the Content-Security-Policy
     modulePreload: { polyfill: false },
     reportCompressedSize: false,

@@ -1,5 +1,7 @@
 """What every test can ask for: a running server, on SQLite or on both databases."""
 
+import os
+import subprocess
 import uuid
 from collections import deque
 from collections.abc import Iterator
@@ -75,3 +77,21 @@ def either(
     url = request.getfixturevalue("postgres_url")
     with running(tmp_path / "data", database=url) as found:
         yield found
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """4 MB that fill up."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs takes root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "ringfence-test", folder], check=False, capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)

@@ -7,6 +7,7 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Problem } from '@/api/client'
 import { NothingHere } from '@/shell/NothingHere'
+import { ComingPage } from '@/ui/Coming'
 import { Failure } from '@/ui/States'
 import { routeTree } from './routeTree.gen'
 
@@ -19,6 +20,7 @@ const queries = new QueryClient({
       staleTime: 0,
       gcTime: 5 * 60_000,
       refetchOnWindowFocus: false, // the event stream tells what changed
+      retryDelay: (count) => 300 * 2 ** count, // 2 s in all; when the server is back everything is asked for anew
       retry: (count, error) => count < 3 && error instanceof Problem && (error.status === 0 || error.status >= 500),
     },
     mutations: { retry: false },
@@ -33,6 +35,7 @@ const router = createRouter({
   defaultPreloadStaleTime: 0,
   scrollRestoration: true,
   defaultErrorComponent: ({ error, reset }) => <Failure error={error} retry={reset} />,
+  defaultPendingComponent: ComingPage,
   defaultNotFoundComponent: NothingHere,
 })
 

@@ -1,5 +1,6 @@
 """The entry of `ringfence`: its nouns, each imported when it is used, and what becomes of errors."""
 
+import errno
 import importlib
 import os
 import sys
@@ -24,8 +25,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "up": ("running", HERE, "Start Ringfence here, and keep it running."),
     "down": ("running", HERE, "Stop the Ringfence that runs here."),
     "status": ("running", HERE, "Whether a server runs, where, and who you are there."),
+    "backup": ("backups", HERE, "Copies of everything: make one, put one back."),
     "project": ("projects", WORK, "Projects: a board, its members, limits and files."),
     "task": ("tasks", WORK, "Tasks: units of work on a board."),
+    "sandbox": ("sandboxes", WORK, "Sandboxes: machines of their own for agents, fenced."),
+    "snapshot": ("sandboxes", WORK, "Snapshots: the files of sandboxes as they were."),
     "proposal": ("proposals", WORK, "What advisory agents want to do: approve or deny."),
     "demo": ("demo", WORK, "A made-up project whose agents work by themselves, to see a board move."),
     "agent": ("agents", CREW, "Agents: see, pause, resume, revoke, change their mode."),
@@ -144,6 +148,8 @@ def _fail(sentence: str, code: int) -> int:
 
 
 def _told_by(error: OSError) -> str:
+    if error.errno == errno.ENOSPC and not error.filename:
+        return "the output cannot be written: the disk under it is full"
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 

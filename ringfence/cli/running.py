@@ -172,6 +172,8 @@ def _announce(screen: Screen, url: str, link: str, running: Running, *, detached
             screen.note("note: over http:// others on the way can read tokens: see --tls-cert, and --public-url")
     screen.text(f"Data: {running.data}")
     screen.text(f"\nSign in as {running.person}, once, with this link:\n\n  {link}\n")
+    if (other := running.from_elsewhere(link)) is not None:
+        screen.text(f"or, from another machine or a phone:\n\n  {other}\n")
     screen.text(f"Another link: ringfence login --link{hint}")
     screen.text(f"Stop it:      ringfence down{hint}" if detached else "Stop it:      Ctrl-C")
 
@@ -234,7 +236,7 @@ def status(run: Invocation) -> None:
         if run.screen.as_json:
             run.screen.json({**facts, "status": "unreachable"})
         raise
-    facts |= {"status": ready["status"], "version": ready["version"], "database": ready["database"]}
+    facts |= {name: ready[name] for name in ("status", "version", "database", "disk")}
     if place.token:
         me = run.api.get("/api/v1/me")
         facts |= {"you": me["name"], "role": me["role"] or me["kind"]}
@@ -244,10 +246,12 @@ def status(run: Invocation) -> None:
         facts |= {"data": running.data, "pid": running.pid, "server_pid": running.server_pid, "since": since}
     columns = [
         Column("Status", "status"), Column("Address", "url"), Column("Version", "version"),
-        Column("Database", "database"), Column("You", "you"), Column("Role", "role"), Column("Data", "data"),
-        Column("Process", "pid"), Column("Since", lambda it: moment(it.get("since"), seconds=True)),
-        Column("Found by", "found_by"),
+        Column("Database", "database"), Column("Disk", "disk"), Column("You", "you"), Column("Role", "role"),
+        Column("Data", "data"), Column("Process", "pid"),
+        Column("Since", lambda it: moment(it.get("since"), seconds=True)), Column("Found by", "found_by"),
     ]  # fmt: skip
     run.screen.facts(facts, columns)
     if ready["status"] != "ok":
         raise Problem(f"{place.url} is not ready: {ready['database']}")
+    if ready["disk"] == "full":
+        raise Problem("the disk that holds the data is full: changes are refused until you free some space")

@@ -112,13 +112,16 @@ class SQLite:
         self.dialect: sa.Dialect = sqlite.dialect(paramstyle="named")
 
     def connect(self, *, writes: bool) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, isolation_level=None, check_same_thread=False, timeout=10, cached_statements=512
-        )
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-32000"):
-            connection.execute(f"PRAGMA {pragma}")
-        if not writes:
-            connection.execute("PRAGMA query_only=ON")
+        try:
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=10, cached_statements=512
+            )
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-32000"):
+                connection.execute(f"PRAGMA {pragma}")
+            if not writes:
+                connection.execute("PRAGMA query_only=ON")
+        except sqlite3.Error as error:
+            raise self.translate(error) from None
         return connection
 
     def begin(self, *, writes: bool) -> str:
@@ -132,12 +135,11 @@ class SQLite:
 
     def translate(self, error: Exception) -> Exception:
         if isinstance(error, sqlite3.OperationalError):
-            code = getattr(error, "sqlite_errorcode", 0)
-            if code in _NO_SPACE:
+            if is_no_space(error):
                 return StorageFull(
                     "the disk that holds the data is full; nothing was changed: free some space, then repeat"
                 )
-            if code & 0xFF in _NOT_NOW:
+            if _code(error) & 0xFF in _NOT_NOW:
                 return Unavailable(f"the database cannot be used now ({error}); nothing was changed: repeat later")
         return error
 
@@ -159,6 +161,7 @@ _NO_SPACE = {
     sqlite3.SQLITE_IOERR_TRUNCATE,
     sqlite3.SQLITE_IOERR_FSYNC,
 }
+
 _NOT_NOW = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_READONLY,
@@ -166,6 +169,15 @@ _NOT_NOW = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_PROTOCOL,
 }
+
+
+def is_no_space(error: sqlite3.Error) -> bool:
+    return _code(error) in _NO_SPACE
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's own number; the driver's own errors have none."""
+    return getattr(error, "sqlite_errorcode", 0)
 
 
 class PostgreSQL:

@@ -94,7 +94,7 @@ def test_a_full_disk_under_the_output_is_told(office: Cli, words: str) -> None:
             [RINGFENCE, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=office.env, check=False
         )
     assert ended.returncode == 1
-    assert ended.stderr == "ringfence: [Errno 28] No space left on device\n"
+    assert ended.stderr == "ringfence: the output cannot be written: the disk under it is full\n"
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

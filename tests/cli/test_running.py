@@ -17,9 +17,11 @@ import httpx
 import pytest
 
 from ringfence.cli.places import default_data
+from ringfence.kernel.processes import process_started
 from ringfence.settings import default_data as servers_default
-from ringfence.supervisor import Lock, Log, Running, listener_on, process_started
+from ringfence.supervisor import Lock, Log, Running, listener_on
 from tests.cli.conftest import RINGFENCE, Cli, until
+from tests.harness import fill_up
 
 
 def answers(url: str) -> bool:
@@ -76,7 +78,21 @@ def test_on_every_address_it_says_how_others_reach_it(cli: Cli) -> None:
     cli.ok("down")
     said = cli("up", "--port", "0", "--detach", "--host", "0.0.0.0")
     elsewhere = cli.running.elsewhere
-    assert elsewhere is None or (answers(elsewhere) and "can read tokens" in said.err)
+    if elsewhere is None:
+        pytest.skip("this machine is on no network")
+    assert answers(elsewhere)
+    assert "can read tokens" in said.err
+    assert f"\n  {elsewhere}/signin?code=" in said.out
+    links = [  # who is invited, and a phone, are not on this machine
+        cli.json("person", "invite", "bob")["signin_url"],
+        cli.json("login", "--link", "--person", "bob")["url"],
+        re.findall(r"https?://\S+", cli("login", "--link").err)[0],
+    ]
+    for link in links:
+        assert link.startswith(f"{elsewhere}/signin?code=")
+        signed_in = httpx.get(link, trust_env=False)
+        assert (signed_in.status_code, "set-cookie" in signed_in.headers) == (303, True)
+    assert cli.ok("login", "--link").startswith(cli.running.url)
 
 
 def test_a_shells_limit_of_open_files_does_not_limit_its_streams(cli: Cli) -> None:
@@ -387,6 +403,28 @@ def test_status_tells_where_and_who(cli: Cli) -> None:
     assert facts["status"] == "ok"
     assert (facts["url"], facts["you"], facts["pid"]) == (running.url, "alice", running.pid)
     assert running.url in cli.ok("status")
+
+
+def test_a_disk_that_is_full_shows_in_the_status_and_at_the_start(cli: Cli, small_disk: Path) -> None:
+    data = ("--data", small_disk / "data")
+    cli.ok("up", "--port", "0", "--detach", *data)
+    try:
+        ballast = fill_up(small_disk)
+        said = cli("status", *data)
+        assert (said.code, "full" in said.out) == (1, True)
+        assert "free some space" in said.err
+        cli.ok("down", *data)
+        ballast.unlink()
+        ballast = fill_up(small_disk)  # with what the stop gave back
+        said = cli("up", "--port", "0", "--detach", *data)
+        assert (said.code, said.out) == (1, "")
+        assert "full" in said.err, said.err
+        assert "free some space" in said.err
+        ballast.unlink()
+        cli.ok("up", "--port", "0", "--detach", *data)
+        assert cli.json("status", *data)["disk"] == "ok"
+    finally:
+        cli("down", *data)
 
 
 def test_status_of_a_server_that_never_answers_ends(cli: Cli) -> None:

@@ -1,9 +1,16 @@
 """The frame around all pages: signing in, getting about, themes, and whether changes arrive."""
 
+import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.dashboard.conftest import Sit, nav, project
+from tests.dashboard.conftest import Sit, nav, project, task
 from tests.harness import Ringfence
+
+# Whether scripts of these names were fetched whole.
+FETCHED = """(names) => {
+  const fetched = performance.getEntriesByType('resource').filter(({ responseEnd }) => responseEnd > 0)
+  return names.every((name) => fetched.some((entry) => entry.name.includes(`/assets/${name}-`)))
+}"""
 
 
 def test_nobody_is_told_how_to_sign_in(server: Ringfence, chromium: Browser):
@@ -81,6 +88,58 @@ def test_an_absent_server_is_seen_and_its_return_too(server: Ringfence, sit: Sit
     expect(stream).to_be_empty()
     server.admin.post("/api/v1/projects", json={"name": "Made later"})
     expect(page.get_by_label("Project", exact=True)).to_contain_text("Made later")
+
+
+@pytest.mark.parametrize("label, heading", [("Crew", "Crew"), ("Project", "Apollo"), ("Messages", "Messages")])
+def test_a_page_opened_while_the_server_is_away_comes_by_itself(server: Ringfence, sit: Sit, label: str, heading: str):
+    project(server)
+    page = sit().page
+    expect(page.locator("[data-stream=live]")).to_be_attached()
+    expect(page.get_by_role("heading", name="No tasks yet")).to_be_visible()
+    page.evaluate("window.same = true")
+    server.stop()
+    nav(page, label).click()
+    expect(page.get_by_role("heading", name="The server is away")).to_be_visible()
+    expect(page.get_by_text("This page opens by itself when it is back.")).to_be_visible()
+    server.start()
+    expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="The server is away")).to_have_count(0)
+    assert page.evaluate("window.same"), "the page was loaded anew"
+
+
+def test_what_opens_over_a_page_is_there_before_it_is_wanted(server: Ringfence, sit: Sit):
+    apollo = project(server)
+    task(server, apollo, "Parse dates")
+    page = sit().page
+    expect(page.get_by_role("link", name="Parse dates")).to_be_visible()
+    parts = ["Palette", "Shortcuts", "NewProject", "TaskDrawer", "NewTask", "Chooser", "MarkdownRendered"]
+    page.wait_for_function(FETCHED, arg=parts)
+    server.stop()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_placeholder("A command, a page")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Parse dates").click()
+    drawer = page.get_by_role("dialog", name="Task")
+    expect(drawer.get_by_role("heading", name="The server is away")).to_be_visible()
+    server.start()
+    expect(drawer.get_by_role("heading", name="Parse dates")).to_be_visible()
+
+
+def test_a_page_of_an_older_build_says_that_it_must_be_loaded_anew(server: Ringfence, sit: Sit):
+    project(server)
+    seat = sit()
+    page = seat.page
+    expect(page.get_by_role("heading", name="No tasks yet")).to_be_visible()
+    page.route("**/assets/Crew-*.js", lambda route: route.fulfill(status=404))
+    nav(page, "Crew").click()
+    expect(page.get_by_role("heading", name="There is a newer dashboard")).to_be_visible()
+    assert "Outdated" in seat.errors.pop()  # which React logs
+    page.unroute("**/assets/Crew-*.js")
+    page.get_by_role("button", name="Load the page anew").click()
+    expect(page.get_by_role("heading", name="Crew", exact=True)).to_be_visible()
 
 
 def test_tabs_share_one_stream_and_the_last_one_goes_on(server: Ringfence, sit: Sit):

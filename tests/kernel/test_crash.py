@@ -1,20 +1,22 @@
 """What was acknowledged survives: kill -9 in the middle of everything, and a disk that is full."""
 
 import asyncio
-import contextlib
-import os
 import random
 import sqlite3
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
+from ringfence.kernel import migrations
+from ringfence.kernel.clock import Clock
+from ringfence.kernel.database import connect
+from ringfence.kernel.errors import StorageFull
 from ringfence.kernel.events.service import Verdict, verify
-from tests.harness import running
+from ringfence.settings import Settings
+from tests.harness import fill_up, running
 from tests.kernel.conftest import Place
 from tests.kernel.process import Process, process
 
@@ -167,44 +169,41 @@ def test_a_quota_that_is_reached_refuses_clearly_loses_nothing_and_works_again(t
         survives_a_full_disk(client, lambda: server.limit_files(1 << 30))
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """2 MB that fill up."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs takes root; the quota above is the same from where SQLite stands")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "ringfence-test", folder], check=False, capture_output=True, text=True
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
 def test_a_full_disk_refuses_clearly_loses_nothing_and_works_again(small_disk: Path, template: Path) -> None:
     ballast = small_disk / "ballast"
     with running(small_disk / "data", template) as server:
-        ballast.write_bytes(b"x" * (600 << 10))
-        survives_a_full_disk(server.admin, ballast.unlink)
+        ballast.write_bytes(b"x" * (2 << 20))
+
+        def free_space() -> None:
+            told = server.admin.get("/readyz")  # what is there is served on
+            assert (told.status_code, told.json()["status"], told.json()["disk"]) == (200, "ok", "full")
+            ballast.unlink()
+
+        assert server.admin.get("/readyz").json()["disk"] == "ok"
+        survives_a_full_disk(server.admin, free_space)
+        assert server.admin.get("/readyz").json()["disk"] == "ok"
         server.restart()
         assert server.admin.get("/api/v1/audit/verify").json()["ok"]
 
 
-def test_a_full_disk_at_the_start_is_told_in_a_sentence(small_disk: Path) -> None:
-    from ringfence.kernel import migrations
-    from ringfence.kernel.errors import Unavailable
-    from ringfence.settings import Settings
-
-    ballast = small_disk / "ballast"
-    with contextlib.suppress(OSError), ballast.open("wb") as file:
-        while True:
-            file.write(b"x" * 4096)
-            file.flush()
-    with pytest.raises(Unavailable, match="full"):
+def test_a_full_disk_at_the_first_start_is_told_in_a_sentence(small_disk: Path) -> None:
+    ballast = fill_up(small_disk)
+    with pytest.raises(StorageFull, match=r"full; .* free some space"):
         migrations.upgrade(Settings(data=small_disk))
     ballast.unlink()
     migrations.upgrade(Settings(data=small_disk))
+
+
+async def test_a_full_disk_at_a_later_start_is_told_in_a_sentence(small_disk: Path) -> None:
+    settings = Settings(data=small_disk)
+    migrations.upgrade(settings)
+    database = connect("", small_disk, Clock())
+    await database.open()
+    await database.close()
+    ballast = fill_up(small_disk)
+    with pytest.raises(StorageFull, match=r"full; .* free some space"):
+        migrations.upgrade(settings)
+    with pytest.raises(StorageFull, match=r"full; .* free some space"):
+        await connect("", small_disk, Clock()).open()
+    ballast.unlink()
+    migrations.upgrade(settings)

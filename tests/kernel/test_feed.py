@@ -13,7 +13,7 @@ import pytest
 
 from ringfence.kernel.auth.model import Role, TokenKind
 from ringfence.kernel.events.model import SYSTEM
-from ringfence.kernel.events.service import CHUNK, RING, Feed, verify
+from ringfence.kernel.events.service import CHUNK, OF_ONE_AGENT, RING, Feed, verify
 from tests.harness import Ringfence, running
 from tests.kernel.conftest import Place
 from tests.kernel.wire import Stream, ask, request, stream, until, wire
@@ -246,6 +246,28 @@ async def test_one_stream_too_many_is_refused_before_it_starts(sqlite_place: Pla
         await database.close()
 
 
+def test_one_agent_cannot_take_the_streams_of_all(server: Ringfence) -> None:
+    """An agent that opens stream after stream is stopped; others, and people, go on."""
+    server.agent("mallory"), server.agent("claude")
+    mallory, claude = (server.token(name, kind=TokenKind.AGENT) for name in ("mallory", "claude"))
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(stream(server, mallory)) for _ in range(OF_ONE_AGENT)]
+        assert all(one.status == 200 and one.block() for one in opened)
+        reply = ask(server, request("GET", "/events", token=mallory))
+        assert reply.is_problem(429)
+        assert reply.headers["retry-after"] == "5"
+        assert reply.json["error"] == (
+            f"agent 'mallory' has {OF_ONE_AGENT} event streams open already: close one, then repeat"
+        )
+        for token in (claude, server.admin_token):
+            with stream(server, token) as other:
+                assert other.status == 200
+        opened[0].close()
+        until(lambda: server.house.feed.subscribers == OF_ONE_AGENT - 1)
+        with stream(server, mallory, query="?kind=task_claimed") as again:
+            assert again.status == 200
+
+
 def test_what_another_process_writes_reaches_the_streams(server: Ringfence) -> None:
     """The command line writes into the same SQLite database."""
 
@@ -411,6 +433,7 @@ def test_a_client_that_comes_from_a_server_that_is_ahead_sees_nothing_twice(post
         running(tmp_path / "one", database=postgres_url) as one,
         running(tmp_path / "two", database=postgres_url) as two,
     ):
+        until(lambda: one.house.feed.last == two.house.feed.last)
         for _ in range(20):
             last = tell(one, 3)
             with stream(two, after=last) as events:

@@ -1,4 +1,4 @@
 import { createFileRoute } from '@tanstack/react-router'
-import { Account } from '@/rooms/people/Account'
+import { page } from '@/ui/parts'
 
-export const Route = createFileRoute('/account')({ component: Account })
+export const Route = createFileRoute('/account')({ component: page(() => import('@/rooms/people/Account'), 'Account') })

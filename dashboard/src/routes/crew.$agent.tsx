@@ -1,5 +1,8 @@
 import { createFileRoute } from '@tanstack/react-router'
-import { AgentPage } from '@/rooms/crew/AgentPage'
 import { agentSearch } from '@/rooms/crew/tabs'
+import { page } from '@/ui/parts'
 
-export const Route = createFileRoute('/crew/$agent')({ component: AgentPage, validateSearch: agentSearch })
+export const Route = createFileRoute('/crew/$agent')({
+  component: page(() => import('@/rooms/crew/AgentPage'), 'AgentPage'),
+  validateSearch: agentSearch,
+})

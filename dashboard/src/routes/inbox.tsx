@@ -1,10 +1,10 @@
 import { createFileRoute } from '@tanstack/react-router'
 import { Inbox as InboxIcon } from 'lucide-react'
-import { Inbox } from '@/rooms/inbox/Inbox'
 import { inboxSearch } from '@/rooms/inbox/search'
+import { page } from '@/ui/parts'
 
 export const Route = createFileRoute('/inbox')({
-  component: Inbox,
+  component: page(() => import('@/rooms/inbox/Inbox'), 'Inbox'),
   validateSearch: inboxSearch,
   staticData: { nav: { label: 'Inbox', icon: InboxIcon, order: 40, keys: 'g i', counts: 'waiting' } },
 })

@@ -1,4 +1,4 @@
 import { createFileRoute } from '@tanstack/react-router'
-import { Home } from '@/rooms/home/Home'
+import { page } from '@/ui/parts'
 
-export const Route = createFileRoute('/')({ component: Home })
+export const Route = createFileRoute('/')({ component: page(() => import('@/rooms/home/Home'), 'Home') })

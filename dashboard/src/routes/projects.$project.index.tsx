@@ -1,10 +1,10 @@
 import { createFileRoute } from '@tanstack/react-router'
 import { SquareKanban } from 'lucide-react'
-import { Board } from '@/rooms/board/Board'
 import { boardSearch } from '@/rooms/board/search'
+import { page } from '@/ui/parts'
 
 export const Route = createFileRoute('/projects/$project/')({
-  component: Board,
+  component: page(() => import('@/rooms/board/Board'), 'Board'),
   validateSearch: boardSearch,
   staticData: { nav: { label: 'Board', icon: SquareKanban, order: 10, keys: 'g b', ofProject: true, exact: true } },
 })

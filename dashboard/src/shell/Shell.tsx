@@ -2,13 +2,15 @@
 
 import { Link, useNavigate, useParams, useRouter, useRouterState } from '@tanstack/react-router'
 import { Command as CommandIcon, LogOut, Monitor, Moon, Plus, Sun, UserRound } from 'lucide-react'
-import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from 'react'
+import { type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from 'react'
 import { api, take } from '@/api/client'
 import { DemoBanner } from '@/rooms/home/DemoBanner'
 import { useWaiting } from '@/rooms/inbox/waiting'
+import { Coming } from '@/ui/Coming'
 import { Button, Select } from '@/ui/Controls'
 import { Avatar, Name } from '@/ui/Facts'
 import { Menu, MenuItem, MenuSeparator } from '@/ui/Overlays'
+import { later, useSoon } from '@/ui/parts'
 import { documentTitle, TitleContext } from '@/ui/title'
 import { useCommands } from './commands'
 import { Logo } from './Logo'
@@ -19,9 +21,9 @@ import { useMay, useMe } from './session'
 import css from './shell.module.css'
 import { setTheme } from './theme'
 
-const Palette = lazy(() => import('./Palette'))
-const Shortcuts = lazy(() => import('./Shortcuts'))
-const NewProject = lazy(() => import('@/rooms/projects/NewProject'))
+const Palette = later(() => import('./Palette'))
+const Shortcuts = later(() => import('./Shortcuts'))
+const NewProject = later(() => import('@/rooms/projects/NewProject'))
 
 export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'shortcuts' | 'project'>()
@@ -32,6 +34,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const entries = useMemo(() => navigation(router.routesById), [router.routesById])
   const waiting = useWaiting()
   const may = useMay('operator')
+  useSoon(Palette, Shortcuts, NewProject)
   useCommands([
     { id: 'palette', label: 'Commands', group: 'Everywhere', keys: 'mod+k', run: () => setOpen('palette') },
     {
@@ -66,7 +69,7 @@ export function Shell({ children }: { children: ReactNode }) {
           Skip to the content
         </a>
         <header className={css.side}>
-          <Link to="/" className={css.home}>
+          <Link to="/" className={css.home} aria-label="Ringfence">
             <Logo />
           </Link>
           <ProjectChoice current={project} onNew={may ? () => setOpen('project') : undefined} />
@@ -90,7 +93,7 @@ export function Shell({ children }: { children: ReactNode }) {
           {children}
         </main>
       </div>
-      <Suspense>
+      <Suspense fallback={<Coming />}>
         {open === 'palette' && <Palette onClose={close} />}
         {open === 'shortcuts' && <Shortcuts onClose={close} />}
         {open === 'project' && <NewProject onClose={close} />}

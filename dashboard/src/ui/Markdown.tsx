@@ -3,9 +3,11 @@
  * open apart, pictures from elsewhere are links: nothing that an agent writes makes this page ask another machine.
  */
 
-import { lazy, Suspense } from 'react'
+import { Suspense } from 'react'
+import { later } from './parts'
 
-const Rendered = lazy(() => import('./MarkdownRendered'))
+/** What renders it is large, and fetched when there is something to render. */
+export const Rendered = later(() => import('./MarkdownRendered'))
 
 export function Markdown({ text }: { text: string }) {
   return (

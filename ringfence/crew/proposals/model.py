@@ -19,7 +19,7 @@ PAYLOAD_BYTES = 128 * 1024
 WHY_LENGTH = 2000
 
 
-class State(StrEnum):
+class ProposalState(StrEnum):
     PENDING = "pending"
     APPROVED = "approved"
     DENIED = "denied"
@@ -36,7 +36,7 @@ class Proposal:
     task: str | None
     payload: dict[str, Any]
     why: str
-    state: State
+    state: ProposalState
     created_at: int
     decided_at: int | None
     decided_by: str | None

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ringfence.crew.proposals.model import Proposal, State
+from ringfence.crew.proposals.model import Proposal, ProposalState
 from ringfence.crew.proposals.service import Proposals
 from ringfence.kernel.clock import iso, iso_or_none
 from ringfence.kernel.errors import Conflict
@@ -21,7 +21,7 @@ class ProposalView(TypedDict):
     task: str | None
     payload: dict[str, Any]
     why: str
-    state: State
+    state: ProposalState
     created_at: str
     decided_at: str | None
     decided_by: str | None
@@ -42,7 +42,7 @@ class NoteBody(Fields):
 class ProposalsQuery(Fields):
     limit: Annotated[int, Field(ge=1, le=1000)] | None = None
     cursor: Annotated[str, Field(pattern=r"^[a-z0-9_]{0,64}$")] | None = None
-    state: State | None = None
+    state: ProposalState | None = None
     agent: Annotated[str, Field(max_length=64)] | None = None
     project: Annotated[str, Field(max_length=64)] | None = None
 
@@ -108,7 +108,7 @@ def routes(proposals: Proposals) -> Api:
         decided = await call.write(
             lambda tx: proposals.approve(tx, call.principal, call["proposal_id"], call.body.note)
         )
-        if decided.state is State.FAILED:
+        if decided.state is ProposalState.FAILED:
             raise _failed(decided)
         return proposal_view(decided)
 

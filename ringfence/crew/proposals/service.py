@@ -5,7 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ringfence.crew.proposals import store
-from ringfence.crew.proposals.model import PENDING, WHY_LENGTH, Proposal, State, fingerprint, outcome, payload_text
+from ringfence.crew.proposals.model import (
+    PENDING,
+    WHY_LENGTH,
+    Proposal,
+    ProposalState,
+    fingerprint,
+    outcome,
+    payload_text,
+)
 from ringfence.crew.service import Crew
 from ringfence.kernel.auth.model import Principal
 from ringfence.kernel.database import Transaction
@@ -51,7 +59,7 @@ class Proposals:
         tx.run(
             store.ADD,
             id=ident, agent=agent, action=action, project=project, task=task, payload=text, why=why[:WHY_LENGTH],
-            state=State.PENDING, created_at=tx.now, decided_at=None, decided_by=None, note="", result=None,
+            state=ProposalState.PENDING, created_at=tx.now, decided_at=None, decided_by=None, note="", result=None,
             fingerprint=mark,
         )  # fmt: skip
         proposal = self._get(tx, ident)
@@ -94,22 +102,22 @@ class Proposals:
             raise  # another time it may work
         except RingfenceError as error:
             failure = {"error": error.message, "code": error.code}
-            return self._decide(tx, by.actor, proposal, State.FAILED, note, failure)
-        return self._decide(tx, by.actor, proposal, State.APPROVED, note, result)
+            return self._decide(tx, by.actor, proposal, ProposalState.FAILED, note, failure)
+        return self._decide(tx, by.actor, proposal, ProposalState.APPROVED, note, result)
 
     def deny(self, tx: Transaction, by: Principal, ident: str, note: str) -> Proposal:
-        return self._decide(tx, by.actor, self._pending(tx, by, ident), State.DENIED, note)
+        return self._decide(tx, by.actor, self._pending(tx, by, ident), ProposalState.DENIED, note)
 
     def withdraw(self, tx: Transaction, by: Principal, ident: str) -> Proposal:
         """Its agent changed its mind."""
         proposal = self._pending(tx, by, ident)
-        return self._decide(tx, by.acting_for(proposal.agent), proposal, State.WITHDRAWN, "")
+        return self._decide(tx, by.acting_for(proposal.agent), proposal, ProposalState.WITHDRAWN, "")
 
     def withdraw_all(self, tx: Transaction, by: Actor, agent: str, reason: str) -> int:
         """The agent was revoked or is gone: nobody is asked any more."""
         waiting = [store.proposal(row) for row in tx.rows(store.PENDING_OF, agent=agent)]
         for proposal in waiting:
-            self._decide(tx, by, proposal, State.WITHDRAWN, f"the agent was {reason}")
+            self._decide(tx, by, proposal, ProposalState.WITHDRAWN, f"the agent was {reason}")
         return len(waiting)
 
     def erase(self, tx: Transaction, agent: str) -> None:
@@ -118,7 +126,7 @@ class Proposals:
 
     def _pending(self, tx: Transaction, by: Principal, ident: str) -> Proposal:
         proposal = self.find(tx, by, ident)
-        if proposal.state is not State.PENDING:
+        if proposal.state is not ProposalState.PENDING:
             raise _decided(proposal)
         return proposal
 
@@ -140,7 +148,7 @@ class Proposals:
         tx: Transaction,
         by: Actor,
         proposal: Proposal,
-        state: State,
+        state: ProposalState,
         note: str,
         result: dict[str, Any] | None = None,
     ) -> Proposal:

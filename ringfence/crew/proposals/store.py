@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 from sqlalchemy import bindparam as p
 
-from ringfence.crew.proposals.model import Proposal, State
+from ringfence.crew.proposals.model import Proposal, ProposalState
 from ringfence.kernel.database import Query, Row
 from ringfence.kernel.tables import metadata
 
@@ -39,8 +39,8 @@ _c = proposals.c
 _shown = sa.select(*[column for column in _c if column.name != "fingerprint"])
 
 PROPOSAL = Query(_shown.where(_c.id == p("id")))
-PENDING_LIKE = Query(_shown.where(_c.fingerprint == p("fingerprint"), _c.state == State.PENDING.value))
-PENDING_OF = Query(_shown.where(_c.agent == p("agent"), _c.state == State.PENDING.value).order_by(_c.id))
+PENDING_LIKE = Query(_shown.where(_c.fingerprint == p("fingerprint"), _c.state == ProposalState.PENDING.value))
+PENDING_OF = Query(_shown.where(_c.agent == p("agent"), _c.state == ProposalState.PENDING.value).order_by(_c.id))
 PROPOSALS = Query(
     _shown.where(
         _c.id < p("cursor"),
@@ -54,7 +54,7 @@ PROPOSALS = Query(
 ADD = Query(sa.insert(proposals))
 DECIDE = Query(
     sa.update(proposals)
-    .where(_c.id == p("which"), _c.state == State.PENDING.value)
+    .where(_c.id == p("which"), _c.state == ProposalState.PENDING.value)
     .values(state=p("becomes"), decided_at=p("at"), decided_by=p("who"), note=p("told"), result=p("outcome"))
 )
 ERASE = Query(sa.delete(proposals).where(_c.agent == p("who")))
@@ -63,6 +63,6 @@ ERASE = Query(sa.delete(proposals).where(_c.agent == p("who")))
 def proposal(row: Row) -> Proposal:
     ident, agent, action, project, task, payload, why, state, created_at, decided_at, decided_by, note, result = row
     return Proposal(
-        ident, agent, action, project, task, json.loads(payload), why, State(state), created_at, decided_at, decided_by,
-        note, None if result is None else json.loads(result),
+        ident, agent, action, project, task, json.loads(payload), why, ProposalState(state), created_at, decided_at,
+        decided_by, note, None if result is None else json.loads(result),
     )  # fmt: skip

@@ -49,10 +49,10 @@ HUB_ACTIONS = {
     "task_assigned": "assign_task",
 }
 # Who administers this installation is no agent's business, and only their own of it that of people with some projects.
-# What agents say is for whom they say it to, and for those who see everything.
-BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_")
+# What agents say is for whom they say it to, and where they run is theirs; and for those who see everything.
+BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_", "sandbox_", "snapshot_", "fence_")
+FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "audit_", "backup_", "retention_")
 NUMBER = re.compile(r"[0-9]{1,18}")
-FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "audit_")
 
 
 class StreamQuery(Fields):
@@ -68,7 +68,7 @@ class LogQuery(Fields):
 
 class ExportQuery(Fields):
     kind: Annotated[
-        list[Annotated[str, Field(max_length=64)]], Field(max_length=60, description="Of one of these kinds.")
+        list[Annotated[str, Field(max_length=64)]], Field(max_length=100, description="Of one of these kinds.")
     ] = []
     actor: Annotated[str, Field(max_length=80)] | None = None
     agent: Annotated[str, Field(max_length=64)] | None = Field(None, description="Whom it concerns.")
@@ -231,15 +231,16 @@ def routes(feed: Feed, database: Database, sees: Callable[[Principal, str | None
         after = int(last) if last is not None else query.after
         may_see = visible(call.principal, sees)
         wanted = {name: value for name in ("kind", "project", "agent") if (value := getattr(query, name)) is not None}
+        agent = call.principal.name if call.principal.is_agent else None
         if not wanted:
-            return EventStream(feed.stream(after, may_see))
+            return EventStream(feed.stream(after, may_see, agent))
 
         def wants(event: Event) -> bool:
             return (may_see is None or may_see(event)) and all(
                 getattr(event, name) == value for name, value in wanted.items()
             )
 
-        return EventStream(feed.stream(after, wants))
+        return EventStream(feed.stream(after, wants, agent))
 
     @api.route("GET", "/audit/log", access=Access.VIEW, query=LogQuery, answers=list[LogEntry])
     async def audit_log(call: Call[Fields, LogQuery]) -> list[LogEntry]:

@@ -8,21 +8,22 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 
 from ringfence.kernel import database as db
 from ringfence.kernel.clock import DAY
-from ringfence.kernel.errors import Conflict, Unavailable
+from ringfence.kernel.errors import Conflict, RateLimited, Unavailable
 from ringfence.kernel.events import store
 from ringfence.kernel.events.model import GENESIS, SYSTEM, Actor, Event, intact
-from ringfence.settings import Settings
 
 RING = 8192
 PRUNED_AT_ONCE = 20_000
 CHUNK = 512
 SUBSCRIBERS = 5000
+OF_ONE_AGENT = 20  # streams: no agent takes them all from the others
 KEEPALIVE = 15.0
 BEFORE_ALL = -(1 << 63)  # an event put before the first one is to be found too
 WALK = 2000  # events read at once when the whole chain is walked
@@ -119,6 +120,7 @@ class Feed:
         self.last = 0
         self.closing = False
         self.subscribers = 0
+        self._of_agents: Counter[str] = Counter()
 
     async def open(self) -> None:
         self.last = await self._head()
@@ -143,14 +145,25 @@ class Feed:
         """Call `listener`, on the loop, with every batch of events in order, whichever server committed it."""
         self._listeners.append(listener)
 
-    def stream(self, after: int | None, wants: Callable[[Event], bool] | None) -> AsyncGenerator[bytes, None]:
+    def stream(
+        self, after: int | None, wants: Callable[[Event], bool] | None, agent: str | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """Frames of the events after number `after` (None: from now on); ends when the server drains."""
         if self.subscribers >= self._most_subscribers:
             raise Unavailable(f"{self._most_subscribers} event streams are open already; close some, or repeat later")
-        return self._stream(self.last if after is None else after, wants)
+        if agent is not None and self._of_agents[agent] >= OF_ONE_AGENT:
+            raise RateLimited(
+                f"agent {agent!r} has {OF_ONE_AGENT} event streams open already: close one, then repeat",
+                retry_after=5, agent=agent,
+            )  # fmt: skip
+        return self._stream(self.last if after is None else after, wants, agent)
 
-    async def _stream(self, cursor: int, wants: Callable[[Event], bool] | None) -> AsyncGenerator[bytes, None]:
+    async def _stream(
+        self, cursor: int, wants: Callable[[Event], bool] | None, agent: str | None
+    ) -> AsyncGenerator[bytes, None]:
         self.subscribers += 1
+        if agent is not None:
+            self._of_agents[agent] += 1
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
@@ -176,6 +189,9 @@ class Feed:
         finally:
             self._sending.pop(task, None)
             self.subscribers -= 1
+            if agent is not None:
+                self._of_agents[agent] -= 1
+                self._of_agents += Counter()  # forgets who has none
 
     async def _next(self, cursor: int, wants: Callable[[Event], bool] | None) -> tuple[int, bytes]:
         """The next chunk after `cursor`, and where it ends."""
@@ -408,11 +424,9 @@ def prune(tx: db.Transaction, before: int, by: Actor = SYSTEM, at_most: int | No
     return gone
 
 
-def prune_old(tx: db.Transaction, settings: Settings) -> int:
+def prune_old(tx: db.Transaction, days: float) -> int:
     """Remove some of what is older than events are kept, where that is limited; the rest next time."""
-    if not settings.keep_events_days:
-        return 0
-    return prune(tx, tx.now - int(settings.keep_events_days * DAY), at_most=PRUNED_AT_ONCE)
+    return prune(tx, tx.now - int(days * DAY), at_most=PRUNED_AT_ONCE) if days else 0
 
 
 def _first_since(tx: db.Transaction, moment: int, first: int, last: int) -> int:

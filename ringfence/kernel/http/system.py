@@ -1,6 +1,8 @@
 """The server about itself: is it there, is it ready, how is it doing, what can be asked."""
 
 import html
+import os
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -25,6 +27,7 @@ class Ok(TypedDict):
 class Ready(TypedDict):
     status: str
     database: str
+    disk: str
     version: str
 
 
@@ -61,7 +64,9 @@ def routes(
 
     @api.route("GET", "/readyz", access=Access.OPEN, answers=Ready)
     async def readyz(call: Call[Fields, Fields]) -> Response:
-        """Whether requests can be served: the database can be read and written."""
+        """Whether requests can be served: the database can be read and written.
+
+        With a `disk` that is `full` what is there is served, and changes are refused."""
         try:
             await database.read(lambda tx: None)
             await database.write(lambda tx: None)
@@ -71,6 +76,7 @@ def routes(
         answer: Ready = {
             "status": "ok" if state == "ok" else "not ready",
             "database": state,
+            "disk": "ok" if _has_room(settings.data) else "full",
             "version": ringfence.__version__,
         }
         return JSONResponse(answer, 200 if state == "ok" else 503)
@@ -115,6 +121,13 @@ def routes(
         )
 
     return api
+
+
+def _has_room(data: Path) -> bool:
+    """Whether the disk takes another mebibyte: changes are refused before the last block is taken."""
+    disk = os.statvfs(data)
+    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail  # some blocks are kept for root
+    return free * disk.f_frsize >= 1 << 20 or disk.f_blocks == 0  # filesystems there are that do not say
 
 
 def _shown(name: str, value: object) -> Any:

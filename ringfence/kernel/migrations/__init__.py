@@ -13,7 +13,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from ringfence.kernel.errors import Unavailable
+from ringfence.kernel.database import is_no_space
+from ringfence.kernel.errors import StorageFull, Unavailable
 from ringfence.settings import Settings
 
 _LOCK = 1380993607  # one number for every server on this database
@@ -70,6 +71,10 @@ def upgrade(settings: Settings) -> None:
             found.attributes["connection"] = connection
             command.upgrade(found, "head")
     except sa.exc.DBAPIError as error:
+        if isinstance(error.orig, sqlite3.Error) and is_no_space(error.orig):
+            raise StorageFull(
+                f"the disk that holds {settings.data} is full; nothing was changed: free some space, then repeat"
+            ) from None
         raise Unavailable(f"the database cannot be opened: {error.orig}") from None
     finally:
         connectable.dispose()

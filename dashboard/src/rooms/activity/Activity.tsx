@@ -1,12 +1,13 @@
 /** The feed and the record behind it: what happens, and everything that ever happened. */
 
 import { ArrowUp, Download, Pause, Play, ScrollText, SearchX } from 'lucide-react'
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { Suspense, useEffect, useState } from 'react'
 import { useStreamState } from '@/live/refresh'
 import { useCommands } from '@/shell/commands'
 import { Button } from '@/ui/Controls'
 import { Menu, MenuItem } from '@/ui/Overlays'
 import { Page } from '@/ui/Page'
+import { later, useSoon } from '@/ui/parts'
 import { Empty, Failure, Loading } from '@/ui/States'
 import css from './activity.module.css'
 import { EventList } from './EventList'
@@ -16,12 +17,13 @@ import { isNarrowed, Toolbar } from './Toolbar'
 import { useFeed } from './useFeed'
 import { Verification } from './Verification'
 
-const EventDrawer = lazy(() => import('./EventDrawer'))
+const EventDrawer = later(() => import('./EventDrawer'))
 
 export function Activity() {
   const [search, setSearch] = useActivitySearch()
   const { feed, state } = useFeed(search)
   const [paused, setPaused] = useState(false)
+  useSoon(EventDrawer)
   const top = useAtTop()
   useEffect(() => {
     feed.following = top && !paused

@@ -396,6 +396,13 @@ const WORDS: Record<string, (told: Told) => ReactNode> = {
       )}
     </>
   ),
+  backup_made: ({ who }) => <>{who} made a backup</>,
+  retention_changed: ({ who, data }) => (
+    <>
+      {who} keeps {text(data, 'what')?.slice(0, 40) ?? 'things'}{' '}
+      {data.days === 0 ? 'for ever' : <>for {count(data, 'days')} days</>}
+    </>
+  ),
   events_pruned: ({ who, data }) => (
     <>
       {who} removed {count(data, 'count')} old events, up to number {count(data, 'through')}
@@ -403,8 +410,15 @@ const WORDS: Record<string, (told: Told) => ReactNode> = {
   ),
 }
 
+/** What nobody here has words for: its kind, and what it names. */
 function other({ event, who, data }: Told): ReactNode {
-  const about = text(data, 'title') ?? text(data, 'name') ?? text(data, 'message')
+  const about =
+    text(data, 'error') ??
+    text(data, 'reason') ??
+    text(data, 'cause') ??
+    text(data, 'title') ??
+    text(data, 'name') ??
+    text(data, 'message')
   return (
     <>
       {who} · {kindOf(event.kind).label.toLowerCase()}

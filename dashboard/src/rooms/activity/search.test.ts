@@ -18,7 +18,7 @@ describe('the address', () => {
     const kinds = query({ kind: ['agents', 'agent_paused', 'made_up'] }).kind
     expect(kinds).toEqual([...Object.keys(GROUPS.agents!.kinds), 'made_up'])
     expect(query({ agent: 'claude' })).toEqual({ involves: 'claude' })
-    expect(query({ kind: Object.keys(GROUPS) }).kind?.length).toBeLessThanOrEqual(60)
+    expect(query({ kind: Object.keys(GROUPS) }).kind?.length).toBeLessThanOrEqual(100)
   })
 
   it('downloads what is shown', () => {

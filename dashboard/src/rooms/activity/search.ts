@@ -14,7 +14,7 @@ export const NO_FILTERS: Record<keyof Filters, undefined> = {
   subject: undefined,
 }
 
-const MOST = 60 // kinds that the server takes at a time
+const MOST = 100 // kinds that the server takes at a time
 
 export function activitySearch(given: Record<string, unknown>): ActivitySearch {
   const text = (value: unknown) =>

@@ -1,10 +1,12 @@
 /** What the board asks before it does something: where to, whom, how urgent, which labels, why, and whether really. */
 
-import { lazy, Suspense, useState } from 'react'
+import { Suspense, useState } from 'react'
 import type { Card } from '@/api/client'
+import { Coming } from '@/ui/Coming'
 import { Button, Field, Row, Stack, TextArea } from '@/ui/Controls'
 import { Avatar, Dot, Name } from '@/ui/Facts'
 import { Confirm, Dialog } from '@/ui/Overlays'
+import { later } from '@/ui/parts'
 import type { Actions } from './actions'
 import type { Choice } from './Chooser'
 import { STATUSES, type Status } from './cards'
@@ -12,7 +14,7 @@ import { LabelDot, PriorityMark } from './Marks'
 import { assignRefusal, holderOf, type Rules, verdict } from './rules'
 import { counted, PRIORITIES, PRIORITY_NAMES, quoted, STATUS_NAMES } from './words'
 
-const Chooser = lazy(() => import('./Chooser'))
+export const Chooser = later(() => import('./Chooser'))
 
 export type Question = 'move' | 'assign' | 'priority' | 'labels' | 'delete' | 'block'
 
@@ -34,7 +36,7 @@ export function Asking({ question, ...more }: AskingProps) {
       return <DeleteDialog {...more} />
     default:
       return (
-        <Suspense>
+        <Suspense fallback={<Coming />}>
           <Choosing question={question} {...more} />
         </Suspense>
       )

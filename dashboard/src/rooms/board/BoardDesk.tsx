@@ -3,12 +3,15 @@
 import { DndContext, DragOverlay } from '@dnd-kit/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { type CSSProperties, lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { type CSSProperties, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, type Card, take } from '@/api/client'
 import { useRefresh } from '@/live/refresh'
 import { useMay, useMe } from '@/shell/session'
+import { Coming } from '@/ui/Coming'
+import { Rendered } from '@/ui/Markdown'
+import { later, useSoon } from '@/ui/parts'
 import { useToast } from '@/ui/Toasts'
-import { Asking, type Question } from './Asking'
+import { Asking, Chooser, type Question } from './Asking'
 import { useActions } from './actions'
 import { useAgents } from './agents'
 import { HOW } from './BoardCard'
@@ -33,8 +36,8 @@ import { NO_FILTERS, nextColumn } from './search'
 import { type SetSearch, Toolbar } from './Toolbar'
 import { isStatus } from './words'
 
-const TaskDrawer = lazy(() => import('@/rooms/task/TaskDrawer'))
-const NewTask = lazy(() => import('@/rooms/task/NewTask'))
+const TaskDrawer = later(() => import('@/rooms/task/TaskDrawer'))
+const NewTask = later(() => import('@/rooms/task/NewTask'))
 
 const FROM = '/projects/$project/'
 const NONE: ReadonlySet<string> = new Set()
@@ -44,6 +47,7 @@ export function BoardDesk({ board }: { board: Board }) {
   const search = useSearch({ from: FROM })
   const onSearch = useSearchChange()
   const me = useMe().name
+  useSoon(TaskDrawer, NewTask, Chooser, Rendered)
   const may = useMay('operator')
   const narrow = useNarrow()
   const cards = useShownCards(project, board)
@@ -55,11 +59,14 @@ export function BoardDesk({ board }: { board: Board }) {
     () => [...cards.values()].filter(passing(search, me, described)),
     [cards, search, me, described],
   )
-  const lanes = useMemo(() => lanesOf(shown, search.lanes), [shown, search.lanes])
   const [closedColumns, toggleColumn] = useRemembered('ringfence.board.closed')
   const [closedLanes, setClosedLanes] = useState<ReadonlySet<string>>(NONE)
   const column = search.column ?? 'ready'
   const columns: readonly Status[] = narrow ? [column] : STATUSES
+  const lanes = useMemo(() => {
+    const alone = narrow && search.lanes !== undefined // lanes with nothing in the one column would only be in the way
+    return lanesOf(alone ? shown.filter(({ status }) => status === column) : shown, search.lanes)
+  }, [shown, search.lanes, narrow, column])
   const [asked, setAsked] = useState<{ question: Question; ids: string[] } | null>(null)
   const [menu, setMenu] = useState<{ place: Place; at: Point } | null>(null)
   const [making, setMaking] = useState<'backlog' | 'ready' | null>(null)
@@ -236,7 +243,7 @@ export function BoardDesk({ board }: { board: Board }) {
           />
         )}
       </HandsContext>
-      <Suspense>
+      <Suspense fallback={<Coming />}>
         {search.task !== undefined && (
           <TaskDrawer
             key={search.task}
@@ -382,12 +389,12 @@ function useFocus(lanes: Lane[]) {
   const [cursor, setCursor] = useState<Place | null>(null)
   const [wish, setWish] = useState<Hands['wish']>(null)
   const wishes = useRef(0)
-  const pending = useRef(0)
+  const pending = useRef<Hands['wish']>(null)
   const following = useRef<{ id: string; until: number } | null>(null)
   const give = useCallback((place: Place) => {
-    pending.current = ++wishes.current
+    pending.current = { number: ++wishes.current, place }
     setCursor(place)
-    setWish({ number: pending.current, place })
+    setWish(pending.current)
   }, [])
   const latest = useRef(lanes)
   latest.current = lanes
@@ -414,11 +421,14 @@ function useFocus(lanes: Lane[]) {
       setTimeout(reach)
     },
     noticed: (place: Place) => {
+      // Who went on to another card is not taken back to the one that was moved.
+      if (following.current?.id !== place.id) following.current = null
+      if (pending.current?.place.id !== place.id) pending.current = null
       setCursor((before) => (before?.id === place.id && before.lane === place.lane ? before : place))
     },
     granted: (number: number) => {
-      if (pending.current !== number) return false
-      pending.current = 0
+      if (pending.current?.number !== number) return false
+      pending.current = null
       return true
     },
   }

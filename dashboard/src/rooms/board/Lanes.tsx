@@ -43,6 +43,7 @@ export function Lanes({ kind, lanes, columns, head, fates, closed, onToggle, sty
             <ColumnHead key={status} {...head(status)} />
           ))}
         </div>
+        {lanes.length === 0 && <p className={css.none}>Nothing here passes the filters.</p>}
         <div className={css.rows} style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ index, key, start }) => {
             const lane = lanes[index]

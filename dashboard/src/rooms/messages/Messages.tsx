@@ -2,13 +2,14 @@
 
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft, MessagesSquare, PenLine, SearchX } from 'lucide-react'
-import { lazy, Suspense, useMemo, useRef } from 'react'
+import { Suspense, useMemo, useRef } from 'react'
 import { useMessageGraph } from '@/rooms/crew/mail'
 import { useCommands } from '@/shell/commands'
 import { useMay, useMe } from '@/shell/session'
 import { Button, classes, Input } from '@/ui/Controls'
 import { useNow } from '@/ui/Facts'
 import { Page } from '@/ui/Page'
+import { later } from '@/ui/parts'
 import { Empty, Failure, Loading } from '@/ui/States'
 import { type MessagesSearch, opened } from './address'
 import { NewMessage } from './Composer'
@@ -18,8 +19,8 @@ import { conversations, wanted } from './conversations'
 import { useRecent, useThreads, useUnread } from './mail'
 import css from './messages.module.css'
 
-const GraphView = lazy(() => import('./GraphView'))
-const CountsView = lazy(() => import('./CountsView'))
+const GraphView = later(() => import('./GraphView'))
+const CountsView = later(() => import('./CountsView'))
 const route = getRouteApi('/messages')
 
 export function Messages() {
