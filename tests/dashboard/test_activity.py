@@ -451,7 +451,7 @@ def test_the_page_is_for_everybody_and_fits_everywhere(server: Ringfence, sit: S
     page = seat.go("activity")
     edited = server.admin.get("/api/v1/audit?kind=task_changed").json()["items"][0]["seq"]
     for theme in ("dark", "light"):
-        page.emulate_media(color_scheme=theme)
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         expect(row(page, "changed the description")).to_be_visible()
         assert seat.serious() == []
         for width in (390, 768, 1440):

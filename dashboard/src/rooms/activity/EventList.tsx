@@ -134,7 +134,7 @@ function useRowKeys(rows: Row[], scrollTo: (index: number) => void): void {
     if (row === undefined || isDay(row)) return
     going.current = row.seq
     scrollTo(at)
-    requestAnimationFrame(() => focus(row.seq, TRIES))
+    focus(row.seq, TRIES)
   }
   useCommands([
     { id: 'event-next', label: 'Next event', group: 'Activity', keys: 'j', run: () => go(1) },
