@@ -32,6 +32,7 @@ from ringfence.demo.service import Demos, Rooms
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
 from ringfence.kernel.auth.service import Auth
+from ringfence.kernel.backups import routes as backup_routes
 from ringfence.kernel.clock import SECOND, Clock
 from ringfence.kernel.events import routes as event_routes
 from ringfence.kernel.events.model import Refusals
@@ -40,6 +41,8 @@ from ringfence.kernel.housekeeping import Chore, Housekeeping
 from ringfence.kernel.http import system
 from ringfence.kernel.http.application import Metrics, application
 from ringfence.kernel.http.endpoint import Endpoint, Server
+from ringfence.kernel.retention import routes as retention_routes
+from ringfence.kernel.retention.service import Kept, Retention
 from ringfence.settings import Settings
 
 
@@ -73,7 +76,8 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     auth.on_use.append(lambda who: crew.seen(who.name) if who.is_agent else None)
     liveness = Liveness(settings, crew)
     proposals = Proposals(crew)
-    messages = Messages(settings, crew, auth)
+    retention = Retention(settings)
+    messages = Messages(settings, crew, auth, retention)
     board = make_board(settings, crew, proposals)
     feed.listen(board.projects.observe)
     control, checkpoints = Control(crew), Checkpoints(settings, crew)
@@ -94,7 +98,7 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         Chore("messages", 30, messages.tidy),
         Chore("files", 3600, board.blobs.sweep),
         Chore("demo", PACE / SECOND, demos.step),
-        Chore("retention", 60, lambda tx: prune_old(tx, settings)),
+        Chore("retention", 60, lambda tx: prune_old(tx, retention.days(tx, Kept.EVENTS))),
     ]
     housekeeping = Housekeeping(database, chores, liveness.woke)
 
@@ -109,6 +113,8 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         demo_routes.routes(demos, board.blobs),
+        backup_routes.routes(settings),
+        retention_routes.routes(database, retention),
         system.routes(database, feed, settings, metrics, endpoints, page=ROOT if dashboard.is_built else None),
     ):
         endpoints += api.endpoints

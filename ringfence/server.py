@@ -23,6 +23,7 @@ from ringfence.kernel import logs, migrations
 from ringfence.kernel.auth.model import Principal, Role, TokenKind
 from ringfence.kernel.auth.routes import signin_url
 from ringfence.kernel.auth.service import Auth
+from ringfence.kernel.backups import service as backups
 from ringfence.kernel.database import Transaction
 from ringfence.kernel.errors import Conflict, Invalid, RingfenceError, Unauthenticated
 from ringfence.kernel.events.model import SYSTEM
@@ -80,6 +81,7 @@ class Server(uvicorn.Server):
 def prepare(settings: Settings) -> None:
     """The data folder, for its owner only, and the schema in it."""
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    backups.sweep(settings.data)
     migrations.upgrade(settings)
 
 

@@ -30,6 +30,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ringfence.kernel.processes import boot_id, process_started
+
 if TYPE_CHECKING:
     from ringfence.settings import Settings
 
@@ -51,23 +53,6 @@ class AlreadyRunning(Exception):
 
 
 # Who runs on a data folder --------------------------------------------------------------------------------------------
-
-
-def process_started(pid: int) -> int | None:
-    """When a living process was started, in ticks since the boot: with its pid, what tells it from all others."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-def boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +85,11 @@ class Running:
             return cls(**json.loads((data / "run/server.json").read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
+
+    def from_elsewhere(self, link: str) -> str | None:
+        """A link of ours as other machines can follow it, where that is another."""
+        followed = self.elsewhere is not None and link.startswith(self.url + "/")
+        return f"{self.elsewhere}{link.removeprefix(self.url)}" if followed else None
 
     def write(self, data: Path) -> None:
         write_private(data / "run/server.json", json.dumps(asdict(self), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Compiles the warden: `python warden/build.py [--check] [--to FILE] [--for x86_64|aarch64]`.
+"""Compiles the warden, and what starts it: `python warden/build.py [--check] [--to FOLDER] [--for x86_64|aarch64]`.
 
 Takes `musl-gcc`, or the wheel `ziglang`, which also compiles for the other machine. What was built is kept until a
 source changes; `--check` only tells, by its exit status, whether it is current. Imports nothing but the standard
@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BUILT = HERE.parent / "ringfence" / "fence" / "warden" / "warden"
-STAMP = BUILT.parent / ".stamp"
+BUILT = HERE.parent / "ringfence" / "fence" / "warden"
+STAMP = BUILT / ".stamp"
+PROGRAMS = {"warden": ("*.c", "acts/*.c"), "launch": ("launch/*.c",)}
 MACHINES = ("x86_64", "aarch64")
-STRICT = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+STRICT = ["-std=c11", "-D_GNU_SOURCE=", "-Wall", "-Wextra", "-Werror"]
 SMALL = [
     "-Os",
     "-static",
@@ -40,7 +41,7 @@ class CannotBuild(Exception):
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compiles the warden.")
     parser.add_argument("--check", action="store_true", help="only tell whether it is current")
-    parser.add_argument("--to", type=Path, help="the file to make, whatever is current")
+    parser.add_argument("--to", type=Path, help="the folder to compile into, whatever is current")
     parser.add_argument("--for", dest="machine", choices=MACHINES, default=platform.machine())
     given = parser.parse_args()
     try:
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def is_current() -> bool:
-    return BUILT.is_file() and STAMP.is_file() and STAMP.read_text() == digest()
+    return all((BUILT / name).is_file() for name in PROGRAMS) and STAMP.is_file() and STAMP.read_text() == digest()
 
 
 def build() -> None:
@@ -63,43 +64,39 @@ def build() -> None:
     if is_current():
         return
     print("warden: compiling it", flush=True)
-    BUILT.parent.mkdir(exist_ok=True)
     compile_to(BUILT, platform.machine())
     STAMP.write_text(digest())
 
 
 def digest() -> str:
     found = hashlib.sha256(platform.machine().encode())
-    for path in [*headers(), *sources(), Path(__file__)]:
-        found.update(f"{path.name}\0".encode())
+    for path in [*sorted(HERE.rglob("*.[ch]")), Path(__file__)]:
+        found.update(f"{path.relative_to(HERE).as_posix()}\0".encode())
         found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
 
 
-def sources() -> list[Path]:
-    return sorted([*HERE.glob("*.c"), *HERE.glob("acts/*.c")])
+def sources(program: str = "warden") -> list[Path]:
+    return sorted(path for pattern in PROGRAMS[program] for path in HERE.glob(pattern))
 
 
-def headers() -> list[Path]:
-    return sorted([*HERE.glob("*.h"), *HERE.glob("acts/*.h")])
-
-
-def compile_to(output: Path, machine: str) -> None:
-    """All of it at once: it is small. Beside `output` first, so that a running warden is not written into."""
-    new = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        compiler = next(_compilers(machine), None)
-        if compiler is None:
-            raise CannotBuild(
-                f"Compiling the warden for {machine} takes musl-gcc (Debian: musl-tools) with the kernel's headers, "
-                "or the wheel ziglang. This brings one: pip install ziglang"
-            )
-        _run([*compiler, *STRICT, *SMALL, *map(str, sources()), "-o", str(new)])
-        if (size := new.stat().st_size) > MOST_BYTES:
-            raise CannotBuild(f"The warden has {size} bytes, of at most {MOST_BYTES}.")
-        new.replace(output)
-    finally:
-        new.unlink(missing_ok=True)
+def compile_to(folder: Path, machine: str) -> None:
+    compiler = next(_compilers(machine), None)
+    if compiler is None:
+        raise CannotBuild(
+            f"Compiling the warden for {machine} takes musl-gcc (Debian: musl-tools) with the kernel's headers, "
+            "or the wheel ziglang. This brings one: pip install ziglang"
+        )
+    folder.mkdir(exist_ok=True)
+    for program in PROGRAMS:
+        new = folder / f".{program}.{os.getpid()}"  # beside it first: one that runs cannot be written into
+        try:
+            _run([*compiler, *STRICT, *SMALL, *map(str, sources(program)), "-o", str(new)])
+            if (size := new.stat().st_size) > MOST_BYTES:
+                raise CannotBuild(f"{program} has {size} bytes, of at most {MOST_BYTES}.")
+            new.replace(folder / program)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def has_compiler(machine: str = platform.machine()) -> bool:

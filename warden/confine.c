@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef CLOSE_RANGE_CLOEXEC
@@ -36,7 +38,6 @@ void read_key(int fd, uint8_t key[32])
         if (got <= 0) give_up(STEP_KEY, "reading the key");
         have += (size_t)got;
     }
-    close(fd);
 }
 
 /* A lock that says we live, say, stays open here, and reaches no child. */
@@ -129,31 +130,94 @@ static int put(const char *path, const char *text)
 void open_low_ports(void)
 {
     if (put("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0") < 0 && errno != ENOENT)
-        give_up(STEP_PORTS, "setting ip_unprivileged_port_start");
+        give_up(STEP_SYSTEM, "setting ip_unprivileged_port_start");
+}
+
+/* A runtime that may gives us SYS_ADMIN for this alone. */
+void shut_system_settings(void)
+{
+    const char *path = "/proc/sys";
+    unsigned long shut = MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    if (mount(path, path, NULL, MS_BIND, NULL) == 0 && mount(NULL, path, NULL, shut, NULL) == 0) return;
+    if (errno != EPERM) give_up(STEP_SYSTEM, "making /proc/sys read-only");
+}
+
+/* Every range of ids that we have, as it is. */
+static void copy_map(const char *from, const char *to)
+{
+    char text[4096], copy[4096];
+    size_t size = 0;
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (got < 0) give_up(STEP_USER, from);
+    close(fd);
+    text[got] = 0;
+    unsigned first, outside, count;
+    for (char *line = text; sscanf(line, "%u %u %u", &first, &outside, &count) == 3; line = strchr(line, '\n') + 1) {
+        size += (size_t)snprintf(copy + size, sizeof copy - size, "%u %u %u\n", first, first, count);
+        if (size >= sizeof copy || !strchr(line, '\n')) break;
+    }
+    if (put(to, copy) < 0) give_up(STEP_USER, to);
+}
+
+/* More than one id can only be mapped from outside: by a child that stays there. */
+static void unshare_with_range(void)
+{
+    char uid_map[64], gid_map[64], byte;
+    int ready[2], status;
+    snprintf(uid_map, sizeof uid_map, "/proc/%d/uid_map", getpid());
+    snprintf(gid_map, sizeof gid_map, "/proc/%d/gid_map", getpid());
+    if (pipe2(ready, O_CLOEXEC) < 0) give_up(STEP_USER, "making a pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        close(ready[1]);
+        if (read(ready[0], &byte, 1) != 1) _exit(STEP_USER);
+        copy_map("/proc/self/uid_map", uid_map);
+        copy_map("/proc/self/gid_map", gid_map);
+        _exit(0);
+    }
+    if (child < 0 || unshare(CLONE_NEWUSER) < 0) give_up(STEP_USER, "making a user namespace");
+    if (write(ready[1], "", 1) != 1 || waitpid(child, &status, 0) != child) give_up(STEP_USER, "mapping ids");
+    if (status) _exit(STEP_USER); /* it has said why */
+    close(ready[0]);
+    close(ready[1]);
 }
 
 /* One more user namespace: the network, the mounts and the host name belong to the outer one, and nobody in here has a
    capability there. */
-void become_agent(void)
+void become_owner(enum ids ids)
 {
-    if (unshare(CLONE_NEWUSER) < 0) give_up(STEP_USER, "making a user namespace");
-    if (put("/proc/self/setgroups", "deny") < 0) give_up(STEP_USER, "writing setgroups");
-    if (put("/proc/self/uid_map", "1000 0 1") < 0) give_up(STEP_USER, "writing uid_map");
-    if (put("/proc/self/gid_map", "1000 0 1") < 0) give_up(STEP_USER, "writing gid_map");
-    if (setresgid(1000, 1000, 1000) < 0 || setresuid(1000, 1000, 1000) < 0) give_up(STEP_USER, "becoming uid 1000");
+    uid_t id = ids == IDS_ROOT ? 0 : 1000;
+    if (ids == IDS_ROOT) {
+        unshare_with_range();
+    } else {
+        if (unshare(CLONE_NEWUSER) < 0) give_up(STEP_USER, "making a user namespace");
+        if (put("/proc/self/setgroups", "deny") < 0) give_up(STEP_USER, "writing setgroups");
+        if (put("/proc/self/uid_map", "1000 0 1") < 0) give_up(STEP_USER, "writing uid_map");
+        if (put("/proc/self/gid_map", "1000 0 1") < 0) give_up(STEP_USER, "writing gid_map");
+    }
+    if (setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0) give_up(STEP_USER, "becoming the sandbox's user");
 }
 
-void drop_capabilities(void)
+/* With a range of ids: what Docker gives, less raw sockets and device nodes. They count for files of the sandbox's own
+   ids alone. Otherwise nothing. */
+static const uint64_t of_root =
+    1 << CAP_CHOWN | 1 << CAP_DAC_OVERRIDE | 1 << CAP_FSETID | 1 << CAP_FOWNER | 1 << CAP_SETGID | 1 << CAP_SETUID
+    | 1 << CAP_SETPCAP | 1 << CAP_NET_BIND_SERVICE | 1 << CAP_SYS_CHROOT | 1 << CAP_KILL | 1 << CAP_AUDIT_WRITE
+    | (uint64_t)1 << CAP_SETFCAP;
+
+void drop_capabilities(enum ids ids)
 {
+    uint64_t kept = ids == IDS_ROOT ? of_root : 0;
     for (unsigned long capability = 0; capability < 64; capability++) {
-        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+        if (kept >> capability & 1 || prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
         if (errno == EINVAL && capability > CAP_SETFCAP) break; /* the kernel's last one was before it */
         give_up(STEP_CAPABILITIES, "emptying the bounding set");
     }
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* as good as done by the next step, where it is missing */
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-    if (syscall(SYS_capset, &head, none) < 0) give_up(STEP_CAPABILITIES, "dropping capabilities");
+    struct __user_cap_data_struct data[2] = {{.effective = (uint32_t)kept, .permitted = (uint32_t)kept}};
+    if (syscall(SYS_capset, &head, data) < 0) give_up(STEP_CAPABILITIES, "dropping capabilities");
 }
 
 void refuse_new_privileges(void)
@@ -167,11 +231,13 @@ void become_unreadable(void)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) give_up(STEP_SECRECY, "becoming non-dumpable");
 }
 
-/* Whoever started us sees our end of its pipe close: that, and no line on it, says that the start is done. */
-void leave_terminal(void)
+/* All that can fail has been done: the byte 0 where the key came from, if that was a socket, says so. */
+void say_ready(int fd)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0) give_up(STEP_DESCRIPTORS, "opening /dev/null");
-    for (int fd = 0; fd < 3; fd++) dup2(null, fd);
+    send(fd, "", 1, MSG_NOSIGNAL);
+    for (int standard = 0; standard < 3; standard++) dup2(null, standard);
     if (null > 2) close(null);
+    if (fd > 2) close(fd);
 }

@@ -21,7 +21,7 @@ enum {
     HEAD = 9,
     MOST_PAYLOAD = 262144,
     MOST_CONTROL = MOST_RESULT + 1024,      /* a whole EXITED */
-    MOST_GREETING = 65536,                  /* 128 sessions with an error each */
+    MOST_GREETING = 32768,
     OUTBOX = MOST_GREETING + MOST_CONTROL + MOST_OUTPUT,
     FRAMES_AT_ONCE = 16,
     FIRST_PAUSE = 10, LONGEST_PAUSE = 1000,
@@ -192,7 +192,7 @@ static void say_started(struct session *session)
 static void say_ended(struct session *session)
 {
     struct packer packer = begin_frame();
-    pack_ending(&packer, session, true);
+    pack_ending(&packer, session);
     end_frame(&packer, ENDED, session->stream);
     session->owes_ended = false;
 }
@@ -207,7 +207,7 @@ static void say_refused(uint32_t stream)
     struct session none = {.ending = {.cause = FAILED, .code = 126, .error = EAGAIN,
                                       .sentence = "128 sessions are held already"}};
     struct packer packer = begin_frame();
-    pack_ending(&packer, &none, true);
+    pack_ending(&packer, &none);
     end_frame(&packer, ENDED, stream);
 }
 

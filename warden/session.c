@@ -621,11 +621,11 @@ void sessions_tick(void)
 
 /* --- what is to be told */
 
-void pack_ending(struct packer *packer, const struct session *session, bool whole)
+void pack_ending(struct packer *packer, const struct session *session)
 {
     static const char *const causes[] = {"exited", "signalled", "timeout", "killed", "failed"};
     const struct ending *ending = &session->ending;
-    bool result = whole && ending->result_size > 0 && ending->cause == EXITED, failed = ending->cause == FAILED;
+    bool result = ending->result_size > 0 && ending->cause == EXITED, failed = ending->cause == FAILED;
     pack_map(packer, 8 + (failed ? 2 : 0) + (result ? 1 : 0));
     pack_str(packer, "cause"), pack_str(packer, causes[ending->cause]);
     pack_str(packer, "code"), pack_uint(packer, (uint64_t)ending->code);
@@ -650,14 +650,13 @@ static void pack_held(struct packer *packer, const char *name, const struct ring
 
 void pack_greeting(struct packer *packer, const struct session *session)
 {
-    pack_map(packer, 7);
+    pack_map(packer, 8);
     pack_str(packer, "stream"), pack_uint(packer, session->stream);
     pack_str(packer, "id"), pack_bin(packer, session->id, 16);
     pack_str(packer, "pid"), pack_uint(packer, session->first_ended ? 0 : (uint64_t)session->pid);
     pack_held(packer, "out", &session->channels[0].ring);
     pack_held(packer, "err", &session->channels[1].ring);
     pack_str(packer, "taken"), pack_uint(packer, session->input.taken);
-    pack_str(packer, "ended");
-    if (session->ended) pack_ending(packer, session, false);
-    else pack_nil(packer);
+    pack_str(packer, "seen"), pack_uint(packer, session->input.end);
+    pack_str(packer, "ended"), pack_bool(packer, session->ended);
 }

@@ -91,6 +91,6 @@ void sessions_tick(void);
 
 /* --- what is to be told: docs/link.md, the maps of HELLO and EXITED */
 void pack_greeting(struct packer *packer, const struct session *session);
-void pack_ending(struct packer *packer, const struct session *session, bool whole);
+void pack_ending(struct packer *packer, const struct session *session);
 
 #endif

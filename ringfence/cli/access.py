@@ -98,7 +98,17 @@ def _link(run: Invocation, url: str | None, person: str | None) -> None:
     if url is not None:
         run.go_to(url)
     made = run.api.post("/api/v1/signin-links", {"person": person}).body
+    if person is not None:
+        made["url"] = _for_others(run, made["url"])
+    elif (other := _for_others(run, made["url"])) != made["url"]:
+        run.screen.note(f"note: from another machine or a phone: {other}")
     run.screen.done(made, made["url"], made["url"])
+
+
+def _for_others(run: Invocation, link: str) -> str:
+    """A link for somebody who may sit at another machine."""
+    local = Running.on(Path(run.place.source)) if run.place.source.startswith("/") else None
+    return (local and local.from_elsewhere(link)) or link
 
 
 @alone("logout")
@@ -198,7 +208,7 @@ def invite(
     """Invite a person: prints the link that lets them in, once."""
     body = {"name": name, "role": role, "projects": _project_ids(run, project)}
     made = run.api.post("/api/v1/people", body).body
-    link = made["signin_url"]
+    link = made["signin_url"] = _for_others(run, made["signin_url"])
     run.screen.done(made, f"Invited {name} ({role}). Their link, which works once:\n\n  {link}", link)
 
 

@@ -148,6 +148,16 @@ class Api:
             yield response.iter_lines()
 
     @contextlib.contextmanager
+    def download(self, method: str, url: str) -> Iterator[Iterator[bytes]]:
+        """An answer that may be long, piece by piece."""
+        timeout = self._httpx.Timeout(CONNECT_WITHIN, read=None)  # a large database takes its time
+        with self._reaching(), self._client.stream(method, url, timeout=timeout) as answer:
+            if answer.status_code >= 400:
+                answer.read()
+                raise self._problem(answer)
+            yield answer.iter_raw()
+
+    @contextlib.contextmanager
     def _reaching(self) -> Iterator[None]:
         try:
             yield

@@ -172,6 +172,8 @@ def _announce(screen: Screen, url: str, link: str, running: Running, *, detached
             screen.note("note: over http:// others on the way can read tokens: see --tls-cert, and --public-url")
     screen.text(f"Data: {running.data}")
     screen.text(f"\nSign in as {running.person}, once, with this link:\n\n  {link}\n")
+    if (other := running.from_elsewhere(link)) is not None:
+        screen.text(f"or, from another machine or a phone:\n\n  {other}\n")
     screen.text(f"Another link: ringfence login --link{hint}")
     screen.text(f"Stop it:      ringfence down{hint}" if detached else "Stop it:      Ctrl-C")
 

@@ -17,8 +17,9 @@ import httpx
 import pytest
 
 from ringfence.cli.places import default_data
+from ringfence.kernel.processes import process_started
 from ringfence.settings import default_data as servers_default
-from ringfence.supervisor import Lock, Log, Running, listener_on, process_started
+from ringfence.supervisor import Lock, Log, Running, listener_on
 from tests.cli.conftest import RINGFENCE, Cli, until
 from tests.harness import fill_up
 
@@ -77,7 +78,21 @@ def test_on_every_address_it_says_how_others_reach_it(cli: Cli) -> None:
     cli.ok("down")
     said = cli("up", "--port", "0", "--detach", "--host", "0.0.0.0")
     elsewhere = cli.running.elsewhere
-    assert elsewhere is None or (answers(elsewhere) and "can read tokens" in said.err)
+    if elsewhere is None:
+        pytest.skip("this machine is on no network")
+    assert answers(elsewhere)
+    assert "can read tokens" in said.err
+    assert f"\n  {elsewhere}/signin?code=" in said.out
+    links = [  # who is invited, and a phone, are not on this machine
+        cli.json("person", "invite", "bob")["signin_url"],
+        cli.json("login", "--link", "--person", "bob")["url"],
+        re.findall(r"https?://\S+", cli("login", "--link").err)[0],
+    ]
+    for link in links:
+        assert link.startswith(f"{elsewhere}/signin?code=")
+        signed_in = httpx.get(link, trust_env=False)
+        assert (signed_in.status_code, "set-cookie" in signed_in.headers) == (303, True)
+    assert cli.ok("login", "--link").startswith(cli.running.url)
 
 
 def test_a_shells_limit_of_open_files_does_not_limit_its_streams(cli: Cli) -> None:

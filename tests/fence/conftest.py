@@ -35,7 +35,9 @@ def place() -> Iterator[Place]:
         for part in (wheel, wheel.with_name(f"{wheel.name}.libs")):
             if part.is_dir():
                 shutil.copytree(part, folder / part.name)
-        yield Place(folder, Path(shutil.copy(build.BUILT, folder)), folder / wheel.name / "_bin" / bwrap_path().name)
+        yield Place(
+            folder, Path(shutil.copy(build.BUILT / "warden", folder)), folder / wheel.name / "_bin" / bwrap_path().name
+        )
 
 
 @pytest.fixture(params=["root", "user"])

@@ -6,9 +6,9 @@ import os
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -118,12 +118,13 @@ class Server:
         self.wire = wire
         self.hello = hello
         self.heard: dict[int, Outcome] = {}
-        self.stream = hello["next"]
+        self.stream: int = hello["next"]
         self.stores = True
         self.forgets = True
 
     def start(self, *argv: str | bytes, id: bytes | None = None, **keys: Any) -> int:
-        stream, self.stream = self.stream, self.stream + 1
+        stream = self.stream
+        self.stream += 1
         if argv:
             keys["argv"] = [a.encode() if isinstance(a, str) else a for a in argv]
         keys.setdefault("env", [b"PATH=/usr/local/bin:/usr/bin:/bin"])
@@ -206,26 +207,30 @@ class Warden:
         self.key = os.urandom(32)
         self.folder = folder
         self.listener = listen(folder / "link.sock", user)
-        read, write = os.pipe()
-        os.write(write, self.key)
-        os.close(write)
+        self.socket, key = socket.socketpair()
+        self.socket.send(self.key)
         command = [
-            str(bwrap),
-            *bubblewrap(folder),
-            "--ro-bind",
-            str(binary),
-            "/run/warden",
-            *options,
-            "/run/warden",
-            str(read),
+            *(str(bwrap), *bubblewrap(folder), "--ro-bind", str(binary), "/run/warden"),
+            *(*options, "/run/warden", str(key.fileno()), "agent"),
         ]
         if user is not None:
             command = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", *command]
-        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self.process = subprocess.Popen(
-            command, pass_fds=(read,), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.stderr
+            command,
+            pass_fds=(key.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=key.fileno(),
         )
-        os.close(read)
+        key.close()
+
+    def said(self, within: float = DEADLINE) -> bytes:
+        """What it and bubblewrap said until it was ready, with a NUL when it was, or to their end."""
+        self.socket.settimeout(within)
+        said = b""
+        while not said.endswith(b"\0") and (got := self.socket.recv(4096)):
+            said += got
+        return said
 
     def accept(self, within: float = DEADLINE) -> Wire:
         self.listener.settimeout(0.2)
@@ -235,7 +240,7 @@ class Warden:
                 return Wire(self.listener.accept()[0])
             except TimeoutError:
                 continue
-        raise AssertionError(f"no warden dialled: {self.process.returncode} {self.said()}")
+        raise AssertionError(f"no warden dialled: {self.process.returncode} {self.said(1)!r}")
 
     def greet(self, keep: Callable[[dict[str, Any]], list[Any]] | None = None) -> Server:
         """Take its next connection to where sessions may be started."""
@@ -250,32 +255,23 @@ class Warden:
         wire.send_map(Type.WELCOME, 0, keep=keep(hello) if keep else [])
         return Server(wire, hello)
 
-    def said(self) -> str:
-        self.stderr.seek(0)
-        said: bytes = self.stderr.read()
-        return said.decode(errors="replace")
-
     def pids(self) -> list[int]:
         """The host's numbers of all processes in the sandbox, the warden first."""
         found = [self.process.pid]
         for pid in found:
-            for task in Path(f"/proc/{pid}/task").glob("*/children"):
-                try:
-                    found += map(int, task.read_text().split())
-                except OSError:
-                    pass
+            with suppress(OSError):  # it may end while we look
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    found += map(int, (task / "children").read_text().split())
         return found[1:]
 
     def stop(self) -> None:
-        for pid in reversed(self.pids()[:1]):
-            try:
+        for pid in self.pids()[:1]:
+            with suppress(ProcessLookupError):
                 os.kill(pid, 9)
-            except ProcessLookupError:
-                pass
         self.process.kill()
         self.process.wait(DEADLINE)
         self.listener.close()
-        self.stderr.close()
+        self.socket.close()
 
 
 def listen(path: Path, user: int | None) -> socket.socket:

@@ -472,7 +472,7 @@ def test_no_endpoint_is_declared_twice(server: Ringfence) -> None:
 def test_every_create_takes_a_key(server: Ringfence) -> None:
     """What does not, sets a state, which is the same the second time."""
     sets = re.compile(
-        r"/(ping|signout|prune|heartbeat|capabilities|autonomy|set-mode|pause|resume|ack|approve|deny|withdraw|join|leave"
+        r"/(ping|signout|prune|backup|heartbeat|capabilities|autonomy|set-mode|pause|resume|ack|approve|deny|withdraw|join|leave"
         r"|claim|release|assign|unassign|reviewers/\{name\})$"
     )
     for endpoint in server.house.endpoints:

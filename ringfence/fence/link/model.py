@@ -6,11 +6,13 @@ A `Ledger` remembers on disk what a session said, so that what the warden still 
 gap or a repeat after a restart of either the connection or the server.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, Protocol
+
+from ringfence.kernel.errors import Conflict
 
 
 class Channel(IntEnum):
@@ -70,21 +72,46 @@ class Exit:
 class Ledger(Protocol):
     """Where a session's output is kept. Called on the loop, one session's calls in order; must not block for long."""
 
+    def greeted(self, sandbox: str, held: frozenset[bytes]) -> None:
+        """The warden is there, with these sessions. Any other that was open before the server started is lost."""
+
     def stored(self, session: bytes) -> tuple[int, int] | None:
-        """Up to where both channels are kept; None: not a session that anybody knows, let it be killed."""
+        """Up to where both channels outlive the server; None: not a session that anybody knows, let it be killed."""
 
-    def keep(self, session: bytes, channel: Channel, data: memoryview) -> None:
-        """The bytes right after those that are kept. They may be forgotten by the warden once this returns."""
+    def keep(self, session: bytes, channel: Channel, data: memoryview) -> int:
+        """The bytes right after those it was given before (at first: after `stored`). Returns up to where this channel
+        outlives the server: the warden may forget that much. `data` is good during the call only."""
 
-    def ended(self, session: bytes, exit: Exit) -> None: ...
+    def ended(self, session: bytes, exit: Exit, forget: Callable[[], None]) -> None:
+        """Everything it said was given to `keep`. `forget` is to be called when all of it, and its end, outlives the
+        server: until then the warden tells of it again."""
+
+
+class Output(Protocol):
+    """What a session says, as it comes; ends with it. A consumer that is slow makes the program wait (credit: what was
+    not consumed is not STORED). A chunk counts as consumed when the next one is asked for."""
+
+    def __aiter__(self) -> "Output": ...
+
+    async def __anext__(self) -> tuple[Channel, bytes]: ...
+
+    def close(self) -> None:
+        """Consume no more: the program need not wait for this any longer."""
+
+
+class InputClosed(Conflict):
+    """The session has ended, so that nobody reads what is sent to it."""
+
+    default_code = "session_ended"
 
 
 class Session(Protocol):
     id: bytes
     pid: int | None
+    input_offset: int  # how many bytes of input there were so far
 
-    async def send(self, data: bytes) -> None:
-        """Input, waiting while the program does not read."""
+    async def send(self, data: bytes | memoryview) -> None:
+        """Input, waiting while the program does not read; `InputClosed` when it has ended."""
 
     async def end_input(self) -> None: ...
 
@@ -92,9 +119,8 @@ class Session(Protocol):
 
     def resize(self, rows: int, columns: int) -> None: ...
 
-    def output(self) -> AsyncIterator[tuple[Channel, bytes]]:
-        """What it says from now on, as it comes; ends with the session. A consumer that is slow makes the program wait
-        (credit: what was not consumed is not STORED)."""
+    def output(self) -> Output:
+        """What it says from this call on; all it said, for the first call when it was started without a ledger."""
 
     async def exit(self) -> Exit:
         """Wait for its end; everything it said was kept by then."""
@@ -109,7 +135,8 @@ class Link(Protocol):
         """Those that have not ended, whoever started them."""
 
     async def start(self, start: Start, ledger: Ledger | None = None) -> Session:
-        """Without a ledger its output is only for `Session.output`."""
+        """Back as soon as START is on its way: nothing can have been said by then. Without a ledger its output is only
+        for `Session.output`, and it ends when the server does."""
 
 
 class Links(Protocol):
@@ -121,6 +148,9 @@ class Links(Protocol):
 
     async def forget(self, sandbox: str) -> None:
         """Stop listening, and end the link: sessions end as LOST."""
+
+    async def close(self) -> None:
+        """Let go of every link: what runs in the sandboxes goes on."""
 
     def suspend(self, sandbox: str) -> None:
         """It is paused: its silence means nothing until `resume`."""

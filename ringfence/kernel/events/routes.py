@@ -36,7 +36,7 @@ HUB_ACTIONS = {
 # Who administers this installation is no agent's business, and only their own of it that of people with some projects.
 # What agents say is for whom they say it to, and for those who see everything.
 BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_")
-FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned")
+FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "backup_", "retention_")
 
 
 class StreamQuery(Fields):

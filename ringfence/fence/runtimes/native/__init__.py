@@ -1,0 +1,12 @@
+"""The native runtime: sandboxes by bubblewrap, with nothing to install, no root and no daemon.
+
+runtime.py   Native: what the service calls, asynchronous
+   │
+boxes.py     Boxes: every act on this host, as whoever runs it; behind a small root process where we are root
+   ├── box.py         a sandbox's folder, its lock, and what says that it lives
+   ├── bwrap.py       the command line
+   ├── cgroups.py     limits, freezer and figures, v2 and v1
+   ├── ids.py         the host's user of each sandbox, when run by root
+   ├── host_image.py  this machine's own /usr as an image
+   └── tree.py        removing and copying what a hostile program wrote
+"""

@@ -1,0 +1,67 @@
+"""The same suite once more as an ordinary user: nothing but `pip install`, no root."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="it is run by an ordinary user already"),
+    pytest.mark.skipif(not shutil.which("useradd") or not shutil.which("setpriv"), reason="no useradd, or no setpriv"),
+]
+USER = "rf-ordinary"
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[2]
+SUITE = ["test_life.py", "test_native.py"]
+
+
+@pytest.fixture(scope="module")
+def user() -> pwd.struct_passwd:
+    if subprocess.run(["id", USER], capture_output=True, check=False).returncode:
+        subprocess.run(["useradd", "--system", "--no-create-home", "--shell", "/bin/sh", USER], check=False)
+    return pwd.getpwnam(USER)
+
+
+@pytest.fixture
+def home(user: pwd.struct_passwd, tmp_path: Path) -> Iterator[Path]:
+    folder = Path(f"/var/tmp/rf-home-{os.getpid()}")
+    folder.mkdir(mode=0o700)
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_the_suite_passes_for_an_ordinary_user(user: pwd.struct_passwd, home: Path) -> None:
+    """In a mount namespace where the interpreter can be reached, even when it lies in root's home."""
+    command = [
+        "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--inh-caps=-all",
+        "--bounding-set=-all", "--no-new-privs", "env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}",
+        "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist",
+        f"--basetemp={home}/pytest", *(str(HERE / name) for name in SUITE),
+    ]  # fmt: skip
+    ran = subprocess.run(
+        ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{reach(home)}\nexec \"$@\"", "sh", *command],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout
+
+
+def reach(home: Path) -> str:
+    """Shell that shows the folders Python needs where others may not look."""
+    lines: list[str] = []
+    for needed in {Path(sys.base_prefix), Path(sys.prefix), REPOSITORY}:
+        shut = [parent for parent in reversed(needed.parents) if not parent.stat().st_mode & 0o001]
+        if shut:
+            view = f"{home}/view{len(lines)}"
+            beneath = needed.relative_to(shut[0])
+            lines.append(f"mkdir -p {view}/{beneath}; chmod -R 755 {view}; mount --rbind {needed} {view}/{beneath}")
+            lines.append(f"mount --rbind {view} {shut[0]}")
+    return "\n".join(lines)
