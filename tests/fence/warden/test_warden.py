@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.fence.wire import Closed, Server, Type, Warden
+from tests.fence.warden.wire import Closed, Server, Type, Warden
 
 
 def test_a_warden_greets_as_nobody_without_its_key_can(warden: Warden) -> None:
