@@ -29,6 +29,11 @@ from ringfence.dashboard.pages import ROOT, Dashboard
 from ringfence.demo import routes as demo_routes
 from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
+from ringfence.fence import routes as fence_routes
+from ringfence.fence.link.links import WardenLinks
+from ringfence.fence.lives import Lives, Unkept
+from ringfence.fence.runtimes.model import Runtime
+from ringfence.fence.service import Fence
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
 from ringfence.kernel.auth.service import Auth
@@ -41,6 +46,8 @@ from ringfence.kernel.housekeeping import Chore, Housekeeping
 from ringfence.kernel.http import system
 from ringfence.kernel.http.application import Metrics, application
 from ringfence.kernel.http.endpoint import Endpoint, Server
+from ringfence.kernel.retention import routes as retention_routes
+from ringfence.kernel.retention.service import Kept, Retention
 from ringfence.settings import Settings
 
 
@@ -59,11 +66,13 @@ class House:
     liveness: Liveness
     proposals: Proposals
     board: Board
+    fence: Fence
+    lives: Lives
     demos: Demos
 
 
-def build(settings: Settings, clock: Clock | None = None) -> House:
-    """The whole service, not yet started: the ASGI lifespan opens and closes it."""
+def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | None = None) -> House:
+    """The whole service, not yet started: the ASGI lifespan opens and closes it. `runtime`: instead of what is set."""
     database = db.connect(settings.database, settings.data, clock or Clock())
     refusals = Refusals()
     database.on_refusal = refusals.record
@@ -74,9 +83,13 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
     auth.on_use.append(lambda who: crew.seen(who.name) if who.is_agent else None)
     liveness = Liveness(settings, crew)
     proposals = Proposals(crew)
-    messages = Messages(settings, crew, auth)
+    retention = Retention(settings)
+    messages = Messages(settings, crew, auth, retention)
     board = make_board(settings, crew, proposals)
     feed.listen(board.projects.observe)
+    fence = Fence(settings, lambda tx, by, project: board.projects.find(tx, by, project, change=False))
+    lives = Lives(settings, database, fence, runtime, WardenLinks(), Unkept())
+    feed.listen(lives.observe)
     control, checkpoints = Control(crew), Checkpoints(settings, crew)
     demos = Demos(Rooms(auth, crew, control, checkpoints, proposals, messages, board))
     server = Server(database, settings)
@@ -94,8 +107,10 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         Chore("liveness", settings.sweep_every, liveness.sweep),
         Chore("messages", 30, messages.tidy),
         Chore("files", 3600, board.blobs.sweep),
+        Chore("sandboxes", 2, fence.sweep),
+        Chore("destroyed", 3600, fence.forget),
         Chore("demo", PACE / SECOND, demos.step),
-        Chore("retention", 60, lambda tx: prune_old(tx, settings)),
+        Chore("retention", 60, lambda tx: prune_old(tx, retention.days(tx, Kept.EVENTS))),
     ]
     housekeeping = Housekeeping(database, chores, liveness.woke)
 
@@ -109,8 +124,10 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         proposal_routes.routes(proposals),
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
+        fence_routes.routes(fence, lives, settings),
         demo_routes.routes(demos, board.blobs),
         backup_routes.routes(settings),
+        retention_routes.routes(database, retention),
         system.routes(database, feed, settings, metrics, endpoints, page=ROOT if dashboard.is_built else None),
     ):
         endpoints += api.endpoints
@@ -121,16 +138,21 @@ def build(settings: Settings, clock: Clock | None = None) -> House:
         await database.read(board.projects.load)
         await feed.open()
         housekeeping.open()
+        lives.open()
         try:
             yield
         finally:
             await housekeeping.close()
+            await lives.close()
             await feed.close()
             await database.close()
 
     pages: list[BaseRoute] = [Route(ROOT + "{path:path}", dashboard, methods=["GET", "HEAD"])]
     asgi = application(endpoints, server, auth, metrics, routes=pages, lifespan=lifespan)
-    return House(settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board, demos)
+    return House(
+        settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board, fence, lives,
+        demos,
+    )  # fmt: skip
 
 
 def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:

@@ -8,10 +8,13 @@ that names it.
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ringfence.kernel.sizes import in_bytes
+
+Size = Annotated[int, BeforeValidator(in_bytes), Field(ge=0)]
 PREFIX = "RINGFENCE_"
 # Read by clients or by tests, not by the server; so not a typing error in a setting's name.
 FOREIGN_VARIABLES = {"URL", "TOKEN", "ENROLMENT", "CONFIG", "AGENT", "CONFIG_DIR", "TEST_POSTGRES", "CA"}
@@ -60,6 +63,24 @@ class Settings(BaseModel):
     token_days: float = Field(90, gt=0, le=36500, description="Days a new token lives when the caller does not say.")
     signin_minutes: float = Field(30, gt=0, le=10080, description="Minutes a one-time sign-in link lives.")
     session_days: float = Field(30, gt=0, le=36500, description="Days a browser stays signed in.")
+
+    runtime: Literal["native", "none"] = Field("native", description="What isolates sandboxes; none: there are none.")
+    uid_base: int = Field(
+        1_900_000_000,
+        ge=65_536,
+        le=4_000_000_000,
+        description="Run by root: the first host id of the sandboxes' ranges.",
+    )
+    sandbox_image: str = Field("host", description="A sandbox's image when its maker does not say.")
+    sandbox_memory: Size = Field(2 << 30, description="A sandbox's memory when its maker does not say; 0: no limit.")
+    sandbox_cpus: float = Field(2, ge=0, description="Its processors; 0: no limit.")
+    sandbox_pids: int = Field(512, ge=0, description="Its processes and threads; 0: no limit.")
+    sandbox_disk: Size = Field(0, description="What it may write, in bytes; 0: no limit.")
+    sandbox_idle: float = Field(0, ge=0, description="Seconds with nothing running until a sandbox stops; 0: never.")
+    sandbox_grace: float = Field(10, ge=0, le=600, description="Seconds programs have to end when a sandbox stops.")
+    quota_sandboxes: int = Field(1000, ge=0, description="Sandboxes each person or script may have; 0: any number.")
+    quota_memory: Size = Field(0, description="Memory their sandboxes may be given together; 0: any amount.")
+    keep_sandboxes_days: float = Field(7, ge=0, le=36500, description="Days a destroyed sandbox is still shown.")
 
     keep_events_days: float = Field(0, ge=0, le=36500, description="Days events are kept; 0: for ever.")
     keep_messages_days: float = Field(

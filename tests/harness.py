@@ -5,18 +5,21 @@ import contextlib
 import shutil
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from ringfence.app import House, build
+from ringfence.fence.runtimes.model import Runtime
 from ringfence.kernel.auth.model import Role, TokenKind
 from ringfence.kernel.clock import DAY, Clock
 from ringfence.kernel.events.model import SYSTEM
 from ringfence.server import listen, server
 from ringfence.settings import Settings
+
+T = TypeVar("T")
 
 LEAVING = 3  # servers that may be stopping while the next tests run
 
@@ -40,8 +43,9 @@ class TestClock(Clock):
 class Ringfence:
     """A running server. `client(token)` talks to it; `admin` is signed in as an admin."""
 
-    def __init__(self, settings: Settings, template: Path | None) -> None:
+    def __init__(self, settings: Settings, template: Path | None, runtime: Runtime | None = None) -> None:
         self.settings = settings
+        self.runtime = runtime
         self.clock = TestClock()
         settings.data.mkdir(parents=True, exist_ok=True)
         if template is not None and not (settings.data / "ringfence.db").exists():
@@ -56,7 +60,7 @@ class Ringfence:
         self.port: int = self._socket.getsockname()[1]
         self.settings = self.settings.model_copy(update={"port": self.port})
         self.url = f"http://127.0.0.1:{self.port}"
-        self.house: House = build(self.settings, self.clock)
+        self.house: House = build(self.settings, self.clock, self.runtime)
         self._server = server(self.house)
         self._thread = threading.Thread(target=self._run, name="ringfence", daemon=True)
         self._started = threading.Event()
@@ -105,7 +109,11 @@ class Ringfence:
 
     def write(self, use_case: Any) -> Any:
         """Run a use case on the server's own loop."""
-        return asyncio.run_coroutine_threadsafe(self.house.database.write(use_case), self.loop).result(20)
+        return self.run(self.house.database.write(use_case))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it on the server's own loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
 
     def token(self, name: str, role: Role | None = None, kind: TokenKind = TokenKind.API, **more: Any) -> str:
         auth = self.house.auth
@@ -129,11 +137,15 @@ class Ringfence:
 
 @contextlib.contextmanager
 def running(
-    data: Path, template: Path | None = None, leaving: deque[Ringfence] | None = None, **settings: Any
+    data: Path,
+    template: Path | None = None,
+    leaving: deque[Ringfence] | None = None,
+    runtime: Runtime | None = None,
+    **settings: Any,
 ) -> Iterator[Ringfence]:
     """A server for as long as the block takes. Where `leaving` is given, its end is awaited there: nobody needs the
     folder again."""
-    server = Ringfence(Settings(**{"data": data, "port": 0, "log_level": "error", **settings}), template)
+    server = Ringfence(Settings(**{"data": data, "port": 0, "log_level": "error", **settings}), template, runtime)
     try:
         yield server
     finally:

@@ -17,7 +17,9 @@ def test_every_event_that_the_code_records_is_documented():
     documented = set(re.findall(r"`([a-z_]+)`", (DOCS / "events.md").read_text()))
     recorded = set()
     for path in SOURCE.rglob("*.py"):
-        recorded |= set(re.findall(r"""record\(\s*(?:tx,\s*)?"([a-z]+(?:_[a-z]+)+|refused)",""", path.read_text()))
+        recorded |= set(
+            re.findall(r"""(?:record|_tell)\(\s*(?:tx,\s*)?"([a-z]+(?:_[a-z]+)+|refused)",""", path.read_text())
+        )
     assert len(recorded) > 20
     assert recorded <= documented
 

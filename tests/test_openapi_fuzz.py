@@ -16,6 +16,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 from schemathesis.core.result import Ok
 
+from ringfence.fence.runtimes.dummy import Dummy
 from ringfence.kernel.auth.model import Role, TokenKind
 from tests.harness import Ringfence, running
 from tests.kernel.wire import Stream
@@ -61,10 +62,13 @@ class Target:
         task = admin.post(f"/api/v1/projects/{project}/tasks", json={"title": "t", "status": "ready"}).json()["id"]
         other = admin.post(f"/api/v1/projects/{project}/tasks", json={"title": "u"}).json()["id"]
         admin.post(f"/projects/{project}/files", files={"file": ("a.txt", b"a")}, data={"uploader": "admin"})
+        sandbox = admin.post("/api/v1/sandboxes", json={"agent": "claude"}).json()
+        snapshot = admin.post(f"/api/v1/sandboxes/{sandbox['id']}/snapshots", json={}).json()
         sent = admin.post("/api/v1/messages", json={"to": "claude", "content": "hello"}).json()
         self.known = {
             "project_id": project, "task_id": task, "name": "claude", "one": "claude", "agent": "claude",
             "other": other, "filename": "a.txt", "message_id": sent["id"], "thread_id": sent.get("thread") or "x",
+            "sandbox": sandbox["id"], "snapshot": snapshot["id"],
         }  # fmt: skip
 
     def headers(self, caller: str) -> dict[str, str]:
@@ -79,8 +83,11 @@ class Target:
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[Target]:
-    with running(tmp_path_factory.mktemp("fuzz"), template, message_rate=0) as server:
+    folder = tmp_path_factory.mktemp("fuzz")
+    dummy = Dummy(folder / "boxes")
+    with running(folder, template, runtime=dummy, message_rate=0, quota_sandboxes=0, sandbox_grace=0.1) as server:
         yield Target(server)
+    dummy.end_world()
 
 
 def labels() -> list[str]:

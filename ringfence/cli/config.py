@@ -1,15 +1,17 @@
 """Settings of the server, and contexts of this command."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from ringfence.cli.api import NULL
 from ringfence.cli.invocation import Invocation, Noun
 from ringfence.cli.places import Context, Contexts, config_folder, default_data
 from ringfence.cli.problems import NotFound, Unreachable, Usage
-from ringfence.cli.screen import Column
+from ringfence.cli.screen import Column, Item
 
 config = Noun("config", "Settings of the server, and contexts of this command.")
 
@@ -56,6 +58,32 @@ def _of_a_start(run: Invocation) -> list[dict[str, Any]]:
         }
         for name, value in values.items()
     ]  # fmt: skip
+
+
+@config.verb("retention")
+def retention(
+    run: Invocation,
+    events: Annotated[float | None, Option(help="Days events are kept; 0: for ever.")] = None,
+    messages: Annotated[float | None, Option(help="Days acknowledged messages are kept; 0: for ever.")] = None,
+    reset: Annotated[bool, Option("--reset", help="As the settings say again.")] = False,
+) -> None:
+    """How long things are kept; with a number of days, change it from now on."""
+    if reset and (events is not None or messages is not None):
+        raise Usage("--reset goes back to the settings: give it alone")
+    if reset:
+        chosen: dict[str, object] = {"events_days": NULL, "messages_days": NULL}
+    else:
+        chosen = {"events_days": events, "messages_days": messages}
+    changes = any(days is not None for days in chosen.values())
+    found = run.api.put("/api/v1/retention", chosen).body if changes else run.api.get("/api/v1/retention")
+    run.screen.facts(found, RETENTION)
+
+
+def _days(field: str) -> Callable[[Item], str]:
+    return lambda found: f"{found[field]:g} days" if found[field] else "for ever"
+
+
+RETENTION = [Column("Events", _days("events_days")), Column("Messages", _days("messages_days"))]
 
 
 @config.verb("path")

@@ -29,6 +29,8 @@ STYLES = {
     "fully_autonomous": "green", "advisory": "yellow", "manual": "cyan",
     # proposals
     "pending": "yellow", "approved": "green", "denied": "red", "failed": "red", "withdrawn": "dim", "expired": "dim",
+    # sandboxes
+    "creating": "cyan", "running": "green", "paused": "yellow", "stopped": "dim", "lost": "red", "destroyed": "dim",
     # people and tokens
     "admin": "bold", "viewer": "dim", "disabled": "red", "ok": "green",
 }  # fmt: skip

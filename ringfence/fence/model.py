@@ -14,8 +14,9 @@ started, or crashed again and again; `start` tries once more. `lost` can be star
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from ringfence.kernel.clock import MINUTE
 from ringfence.kernel.errors import Conflict, Invalid
@@ -173,6 +174,11 @@ class Sandbox:
     active_at: int  # when something last ran in it
     destroyed_at: int | None
 
+    def stepped(self, to: State, **more: Any) -> "Sandbox":
+        """In another state, which may follow this one."""
+        assert to in FLOW[self.state], f"{self.id} cannot become {to}: it is {self.state}"
+        return replace(self, state=to, **more)
+
     def blueprint(self) -> Blueprint:
         return Blueprint(
             id=self.id, hostname=self.name, image=self.image, user=self.user, read_only=self.read_only,
@@ -235,7 +241,7 @@ FLOW: dict[State, frozenset[State]] = {
     ),
     State.PAUSED: frozenset({State.RUNNING, State.STOPPED, State.FAILED, State.LOST, State.CREATING, State.DESTROYED}),
     State.STOPPED: frozenset({State.RUNNING, State.FAILED, State.CREATING, State.DESTROYED}),
-    State.FAILED: frozenset({State.RUNNING, State.STOPPED, State.CREATING, State.DESTROYED}),
+    State.FAILED: frozenset({State.RUNNING, State.FAILED, State.STOPPED, State.CREATING, State.DESTROYED}),
     State.LOST: frozenset({State.RUNNING, State.STOPPED, State.FAILED, State.CREATING, State.DESTROYED}),
     State.DESTROYED: frozenset(),
 }  # fmt: skip

@@ -20,6 +20,7 @@ from ringfence.sdk.errors import (
 )
 from ringfence.sdk.inbox import Fate, Inbox
 from ringfence.sdk.retrying import perform
+from ringfence.sdk.sandboxes import SeesSandboxes
 from ringfence.sdk.steps import Steps, Tell, Wait, operation
 from ringfence.sdk.views import (
     Done,
@@ -41,7 +42,7 @@ Metadata = Mapping[str, Any]
 log = logging.getLogger("ringfence.sdk")
 
 
-class AgentOperations(Projects, Tasks, Crew, Messages):
+class AgentOperations(Projects, Tasks, Crew, Messages, SeesSandboxes):
     hub_url: str
     agent_name: str
     agent_type: str

@@ -6,6 +6,7 @@
     ├── NotRegistered           the loop cannot begin: the agent could not be registered (also a RuntimeError)
     └── Answered                what the server said no with
         ├── Invalid         400 the request cannot be understood: a mistake of the program
+        │   └── Unsupported 422 that host or runtime cannot do it; the sentence says what would enable it
         ├── NotFound        404 no such thing, or not yours to see
         ├── TooLarge        413 more bytes than are taken there
         ├── ServerError     5xx the server's own fault
@@ -92,6 +93,9 @@ class Answered(RingfenceError):
 class Invalid(Answered): ...
 
 
+class Unsupported(Invalid): ...
+
+
 class NotFound(Answered): ...
 
 
@@ -134,6 +138,7 @@ class RateLimited(Refused): ...
 # counts before the status.
 _BY_TITLE: dict[str, type[Answered]] = {
     "invalid": Invalid,
+    "unsupported": Unsupported,
     "not found": NotFound,
     "too large": TooLarge,
     "internal": ServerError,
@@ -152,6 +157,7 @@ _BY_STATUS: dict[int, type[Answered]] = {
     404: NotFound,
     409: Conflict,
     413: TooLarge,
+    422: Unsupported,
     429: RateLimited,
     502: Unavailable,
     503: Unavailable,

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from ringfence.sdk.board import V1, Projects, Tasks
 from ringfence.sdk.calls import given, path
 from ringfence.sdk.crew import Crew, Messages
+from ringfence.sdk.sandboxes import SteersSandboxes
 from ringfence.sdk.steps import Steps, operation
 from ringfence.sdk.views import (
     AllModes,
@@ -32,7 +33,7 @@ from ringfence.sdk.views import (
 ModeName = Literal["fully_autonomous", "advisory", "manual"]
 
 
-class OperatorOperations(Projects, Tasks, Crew, Messages):
+class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
     @operation
     def me(self) -> Steps[Me]:
         return self._get(path(*V1, "me"), Me)

@@ -433,6 +433,88 @@ class Metrics(TypedDict):
     flow: list[FlowDay]
 
 
+# Sandboxes ------------------------------------------------------------------------------------------------------------
+
+
+class SandboxLimits(TypedDict):
+    memory: int | None
+    cpus: float | None
+    pids: int | None
+    disk: int | None
+
+
+class Sandbox(TypedDict):
+    id: str
+    name: str
+    state: str
+    wanted: str
+    labels: dict[str, str]
+    owner: str
+    project: str | None
+    agent: str | None
+    node: str
+    runtime: str
+    image: str
+    snapshot: str | None
+    user: str
+    read_only: bool
+    memory_disk: bool
+    limits: SandboxLimits
+    requested: list[str]
+    best_effort: bool
+    enforced: dict[str, str]
+    env: dict[str, str]
+    on_crash: str
+    ttl: float | None
+    expires_at: str | None
+    idle_timeout: float | None
+    cause: str | None
+    error: str
+    restarts: int
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    active_at: str
+    destroyed_at: str | None
+
+
+class SandboxStats(TypedDict):
+    state: str
+    cpu_us: int | None
+    memory: int | None
+    memory_peak: int | None
+    memory_kills: int | None
+    pids: int | None
+    disk: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+
+
+class SandboxEvent(TypedDict):
+    seq: int
+    time: str
+    kind: str
+    actor: str
+    data: dict[str, Any]
+
+
+class SandboxLogs(TypedDict):
+    events: list[SandboxEvent]
+    said: str
+
+
+class Snapshot(TypedDict):
+    id: str
+    name: str
+    sandbox: str
+    image: str
+    user: str
+    owner: str
+    project: str | None
+    size: int
+    created_at: str
+
+
 # Running it -----------------------------------------------------------------------------------------------------------
 
 

@@ -208,3 +208,15 @@ def test_settings_are_listed_with_and_without_a_server(office: Cli, visitor: Cli
     assert stopped["data"]["value"] == str(visitor.data)
     assert "heartbeat_timeout" in visitor.ok("config", "list")
     assert visitor.json("config", "path")["contexts"] == str(visitor.config / "contexts.json")
+
+
+def test_how_long_things_are_kept_is_shown_and_chosen(cli: Cli) -> None:
+    cli.up()
+    assert cli.json("config", "retention") == {"events_days": 0, "messages_days": 90}
+    assert "for ever" in cli.ok("config", "retention")
+    assert cli.json("config", "retention", "--events", 365) == {"events_days": 365, "messages_days": 90}
+    assert "365 days" in cli.ok("config", "retention", "--messages", 0)
+    assert cli.json("config", "retention") == {"events_days": 365, "messages_days": 0}
+    assert cli("config", "retention", "--reset", "--events", 1).code == 2
+    assert cli("config", "retention", "--events", -1).code == 1
+    assert cli.json("config", "retention", "--reset") == {"events_days": 0, "messages_days": 90}

@@ -11,6 +11,7 @@ from ringfence.crew.messages.model import compose
 from ringfence.crew.messages.service import REMOVED_AT_ONCE, Messages
 from ringfence.kernel.auth.model import Principal, Role, TokenKind
 from ringfence.kernel.database import Transaction
+from ringfence.kernel.retention.service import Retention
 from tests.harness import Ringfence, running
 
 
@@ -363,7 +364,7 @@ def test_a_broadcast_that_nobody_heard_is_removed_when_it_expires(server: Ringfe
 
 def test_pruning_goes_on_until_nothing_is_left_to_remove(tmp_path, template):
     with running(tmp_path / "data", template, message_rate=0) as server:
-        messages = Messages(server.settings, server.house.crew, server.house.auth)
+        messages = Messages(server.settings, server.house.crew, server.house.auth, Retention(server.settings))
         bob = Principal(TokenKind.AGENT, "bob")
         number = REMOVED_AT_ONCE + 1
 

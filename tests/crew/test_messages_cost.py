@@ -12,6 +12,7 @@ from ringfence.crew.messages.service import Messages
 from ringfence.kernel import database as db
 from ringfence.kernel.auth.model import Principal, TokenKind
 from ringfence.kernel.ids import new
+from ringfence.kernel.retention.service import Retention
 from tests.harness import Ringfence
 
 MANY = 100_000
@@ -132,7 +133,7 @@ class Counted(db.Transaction):
 
 def test_sending_takes_four_statements_and_acknowledging_one(server: Ringfence):
     server.agent("alice")
-    messages = Messages(server.settings, server.house.crew, server.house.auth)
+    messages = Messages(server.settings, server.house.crew, server.house.auth, Retention(server.settings))
     alice, bob = (Principal(TokenKind.AGENT, name) for name in ("alice", "bob"))
 
     def count(tx: db.Transaction) -> tuple[list[str], list[str]]:

@@ -57,13 +57,16 @@ OPERATIONS = [
 ]
 
 
+def _value(one: inspect.Parameter) -> Any:
+    if "Mapping[str, str]" in str(one.annotation):
+        return {"a": "b"}
+    return f"some-{one.name}" if one.annotation is str else VALUES.get(one.name, f"some-{one.name}")
+
+
 def _first_call(kind: type, found: operation[Any, Any]) -> Call[Any]:
     """What the operation asks first, when it is given all its arguments."""
     client = AgentClient("http://hub", "claude", "codex") if kind is AgentClient else Client("http://hub")
-    given = {
-        one.name: f"some-{one.name}" if one.annotation is str else VALUES.get(one.name, f"some-{one.name}")
-        for one in list(inspect.signature(found).parameters.values())[1:]
-    }
+    given = {one.name: _value(one) for one in list(inspect.signature(found).parameters.values())[1:]}
     step = next(found.steps(client, **given))
     assert isinstance(step, Send)
     return step.call
@@ -118,6 +121,8 @@ def test_every_answer_has_the_fields_that_the_server_documents(
         if status < "300"
     }
     returns = str(inspect.signature(found).return_annotation)
+    if "202" in answers and answers["202"] in (answers.get("200"), answers.get("201")):
+        del answers["202"]  # the same, before all of it is done
     assert ("202" in answers) == ("Proposed" in returns) or "bool" in returns
     if "202" in answers:
         assert _shape_of(views.Proposed) == _shape(answers.pop("202"), openapi)

@@ -22,6 +22,7 @@ from ringfence.kernel.database import Row, Transaction
 from ringfence.kernel.errors import Conflict, Forbidden, NotFound, RateLimited
 from ringfence.kernel.events.model import SYSTEM, Actor
 from ringfence.kernel.ids import new
+from ringfence.kernel.retention.service import Kept, Retention
 from ringfence.settings import Settings
 
 FIRST, LAST = "", "zzzz"  # below and above every id
@@ -33,8 +34,9 @@ Fetch = Callable[[str, int], list[Message]]  # (cursor, limit) -> the messages b
 
 
 class Messages:
-    def __init__(self, settings: Settings, crew: Crew, auth: Auth) -> None:
+    def __init__(self, settings: Settings, crew: Crew, auth: Auth, retention: Retention) -> None:
         self._settings = settings
+        self._retention = retention
         self._crew = crew
         self._auth = auth
         self.links = LinkPolicy(frozenset(settings.link_hosts))  # what `compose` asks
@@ -280,7 +282,7 @@ class Messages:
 
     def tidy(self, tx: Transaction) -> int:
         """A chore: remove what expired, and what was kept long enough; at most so many at a time."""
-        days = self._settings.keep_messages_days
+        days = self._retention.days(tx, Kept.MESSAGES)
         return self.prune(tx, SYSTEM, None if days == 0 else timedelta(days=days))
 
     def prune(self, tx: Transaction, by: Actor, older_than: timedelta | None) -> int:

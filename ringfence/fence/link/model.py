@@ -6,7 +6,7 @@ A `Ledger` remembers on disk what a session said, so that what the warden still 
 gap or a repeat after a restart of either the connection or the server.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -106,9 +106,15 @@ class InputClosed(Conflict):
 
 
 class Session(Protocol):
-    id: bytes
-    pid: int | None
-    input_offset: int  # how many bytes of input there were so far
+    @property
+    def id(self) -> bytes: ...
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def input_offset(self) -> int:
+        """How many bytes of input there were so far."""
 
     async def send(self, data: bytes | memoryview) -> None:
         """Input, waiting while the program does not read; `InputClosed` when it has ended."""
@@ -131,7 +137,7 @@ class Link(Protocol):
 
     sandbox: str
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> Sequence[Session]:
         """Those that have not ended, whoever started them."""
 
     async def start(self, start: Start, ledger: Ledger | None = None) -> Session:

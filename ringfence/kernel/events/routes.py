@@ -34,9 +34,9 @@ HUB_ACTIONS = {
     "task_assigned": "assign_task",
 }
 # Who administers this installation is no agent's business, and only their own of it that of people with some projects.
-# What agents say is for whom they say it to, and for those who see everything.
-BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_")
-FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "backup_")
+# What agents say is for whom they say it to, and where they run is theirs; and for those who see everything.
+BETWEEN_AGENTS = ("message_sent", "checkpoint_submitted", "proposal_", "sandbox_", "snapshot_", "fence_")
+FOR_PEOPLE = ("token_", "person_", "refused", "events_pruned", "backup_", "retention_")
 
 
 class StreamQuery(Fields):

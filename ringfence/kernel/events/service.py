@@ -18,7 +18,6 @@ from ringfence.kernel.clock import DAY
 from ringfence.kernel.errors import RateLimited, Unavailable
 from ringfence.kernel.events import store
 from ringfence.kernel.events.model import GENESIS, SYSTEM, Actor, Event, intact
-from ringfence.settings import Settings
 
 RING = 8192
 PRUNED_AT_ONCE = 20_000
@@ -317,11 +316,9 @@ def prune(tx: db.Transaction, before: int, by: Actor = SYSTEM, at_most: int | No
     return gone
 
 
-def prune_old(tx: db.Transaction, settings: Settings) -> int:
+def prune_old(tx: db.Transaction, days: float) -> int:
     """Remove some of what is older than events are kept, where that is limited; the rest next time."""
-    if not settings.keep_events_days:
-        return 0
-    return prune(tx, tx.now - int(settings.keep_events_days * DAY), at_most=PRUNED_AT_ONCE)
+    return prune(tx, tx.now - int(days * DAY), at_most=PRUNED_AT_ONCE) if days else 0
 
 
 def _first_since(tx: db.Transaction, moment: int, first: int, last: int) -> int:

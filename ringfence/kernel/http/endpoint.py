@@ -183,25 +183,37 @@ class Call(Generic[B, Q]):
             return _answer(await self.server.database.write(use_case, actor), self.endpoint.status)
         if self.endpoint.upload and content is None:
             raise Invalid("an Idempotency-Key is not possible here", code="invalid_idempotency_key")
-        raw = content if content is not None else cast(bytes, self.request.scope.get("ringfence.body", b""))
-        return await self.server.database.write(lambda tx: self._once(tx, use_case, raw), actor)
+        return await self.server.database.write(lambda tx: self._once(tx, use_case, content), actor)
 
-    def _once(self, tx: Transaction, use_case: UseCase[Any], raw: bytes) -> Answer:
+    async def answered(self) -> Answer | None:
+        """What a repeat was answered the first time; for what takes more than one transaction."""
+        return None if self._key is None else await self.read(lambda tx: self._known(tx, None)[2])
+
+    def _known(self, tx: Transaction, content: bytes | None) -> tuple[bytes, bytes, Answer | None]:
+        """The key and the request as they are kept, and the answer that this was given before."""
         assert self._key is not None
+        raw = content if content is not None else cast(bytes, self.request.scope.get("ringfence.body", b""))
         # Not by name: enrolment tokens have none, and a secret in the answer is derived from the token.
         key = hashlib.sha256(f"{self.principal.token_id}:{self._key}".encode()).digest()
         scope = self.request.scope
         asked = b"%s %s?%s\n%s" % (scope["method"].encode(), scope["path"].encode(), scope["query_string"], raw)
         request = hashlib.sha256(asked).digest()
         known = tx.row(auth_store.ANSWERED, key=key)
+        if known is None:
+            return key, request, None
+        if bytes(known[0]) != request:
+            raise Conflict(
+                "this Idempotency-Key was used for another request: use a new one", code="idempotency_key_reused"
+            )
+        self._moment = known[3]
+        assert self.seed is not None
+        body = from_json(_with_secrets(known[2], self.seed))
+        return key, request, Answer(body, known[1], {"idempotency-replayed": "true"})
+
+    def _once(self, tx: Transaction, use_case: UseCase[Any], content: bytes | None) -> Answer:
+        key, request, known = self._known(tx, content)
         if known is not None:
-            if bytes(known[0]) != request:
-                raise Conflict(
-                    "this Idempotency-Key was used for another request: use a new one", code="idempotency_key_reused"
-                )
-            self._moment = known[3]
-            assert self.seed is not None
-            return Answer(from_json(_with_secrets(known[2], self.seed)), known[1], {"idempotency-replayed": "true"})
+            return known
         self._moment = tx.now
         answer = _answer(use_case(tx), self.endpoint.status)
         assert self.seed is not None

@@ -34,6 +34,7 @@ _MEANINGS = {
     "408": "The body took too long to arrive.",
     "409": "Not as things stand.",
     "413": "Too many bytes.",
+    "422": "This host, or this runtime, cannot do that: the sentence says what would.",
     "429": "Too often: repeat after `Retry-After` seconds.",
     "503": "Not now.",
     "507": "The disk is full.",
