@@ -27,8 +27,7 @@ def routes(execs: Execs, settings: Settings) -> Api:
     api = Api("execs")
 
     async def started(call: Call[views.NewExec, Fields], command: Command) -> Running | Exec:
-        found, _ = await execs.start(call.principal, call["sandbox"], command, call.once())
-        return found
+        return await execs.start(call.principal, call["sandbox"], command, call.once())
 
     async def answer(found: Running | Exec) -> views.ExecAnswer:
         ended = await found.end() if isinstance(found, Running) else found

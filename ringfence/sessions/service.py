@@ -32,6 +32,7 @@ from ringfence.settings import Settings
 
 READ = 256 << 10  # bytes of kept output handed on at once
 PRUNED_AT_ONCE = 500
+AGAIN = 10.0  # seconds until an end that could not be written is written again
 LAST = "zzzz"  # above every id
 # After these nothing runs in a sandbox any more.
 _OVER = frozenset({"sandbox_stopped", "sandbox_crashed", "sandbox_lost", "sandbox_failed", "sandbox_destroyed"})
@@ -57,8 +58,6 @@ class Running:
         self.outputs = {Channel.OUT: out, Channel.ERR: err}
         self.session = session
         self.adopted = False  # begun by an earlier server
-        self.request: bytes | None = None  # what was asked, for who repeats it with the same key
-        self.committed: asyncio.Future[None] | None = None
         self.feeding: asyncio.Task[None] | None = None  # what hands it a long input
         self.problem: RingfenceError | None = None  # why its end could not be written down
         self.over = asyncio.Event()
@@ -79,13 +78,14 @@ class Running:
 class Execs:
     """Also the `Ledger` of the links."""
 
-    def __init__(self, settings: Settings, database: Database, sandboxes: Sandboxes) -> None:
+    sandboxes: Sandboxes  # set by who builds the house: the links of sandboxes need this ledger first
+
+    def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._database = database
-        self._sandboxes = sandboxes
         self._folder = settings.data / "execs"
         self._running: dict[bytes, Running] = {}
-        self._keyed: dict[bytes, Running] = {}
+        self._asked: dict[bytes, tuple[bytes, asyncio.Task[Running | Exec]]] = {}  # by key, while it starts
         self._unwritten: list[tuple[Running, Callable[[], None]]] = []
 
     async def open(self) -> None:
@@ -99,45 +99,54 @@ class Execs:
 
     async def start(
         self, by: Principal, ident: str, command: Command, key: tuple[bytes, bytes] | None = None
-    ) -> tuple[Running | Exec, Session | None]:
-        """Run it. With the `key` of a request that was made before: what that one started, as it is now."""
-        place, link = await self._sandboxes.use(by, ident)
-        if key is not None and (known := await self._started_before(place, *key)) is not None:
-            return known, None
+    ) -> Running | Exec:
+        """Run it; back when it is written down that it runs. With the `key` of a request that was made before: what
+        that one started, as it is now."""
+        place, link = await self.sandboxes.use(by, ident)
+        if key is None:
+            return await self._start(by, place, link, command, None)
+        asked = self._asked.get(key[0])
+        if asked is None:
+            starting = asyncio.ensure_future(self._once(by, place, link, command, key))
+            asked = self._asked[key[0]] = key[1], starting
+            starting.add_done_callback(lambda _: self._asked.pop(key[0], None))
+        _same(asked[0], key[1])
+        return await asyncio.shield(asked[1])
+
+    async def _once(
+        self, by: Principal, place: Place, link: Link, command: Command, key: tuple[bytes, bytes]
+    ) -> Running | Exec:
+        row = await self._database.read(lambda tx: tx.row(store.KEYED, key=key[0]))
+        if row is None:
+            return await self._start(by, place, link, command, key)
+        _same(bytes(row[1]), key[1])
+        running = self._running.get(ids.raw(row[0]))
+        if running is not None:
+            return running
+        return await self._database.read(lambda tx: _exec(tx, place.id, row[0]))
+
+    async def _start(
+        self, by: Principal, place: Place, link: Link, command: Command, key: tuple[bytes, bytes] | None
+    ) -> Running:
         running = self._prepared(by, place, command)
-        raw = ids.raw(running.exec.id)
+        raw, exec = ids.raw(running.exec.id), running.exec
         self._running[raw] = running
-        if key is not None:
-            self._keyed[key[0]], running.request = running, key[1]
         try:
             session = running.session = await link.start(_start(raw, place, command), self)
         except BaseException:
-            self._running.pop(raw, None)
-            self._release(running)
+            del self._running[raw]
             raise
-        exec = running.exec
         columns = store.columns(exec, *(key or (None, None)))
-        running.committed = self._database.submit(lambda tx: _add(tx, by.actor, exec, columns), by.actor)
-        self._feed(running, session, command)
+        committed = self._database.submit(lambda tx: _add(tx, by.actor, exec, columns), by.actor)
+        if command.stdin:
+            running.feeding = asyncio.ensure_future(_fed(session, command.stdin, end=not command.more_input))
         try:
-            await running.committed
-        except RingfenceError:
-            session.signal(9)  # what nobody will know of must not run
+            await committed
+        except BaseException as error:
+            if isinstance(error, RingfenceError) or not command.detached:
+                session.signal(9)  # what nobody will know of, or waits for, must not run
             raise
-        return running, session
-
-    async def _started_before(self, place: Place, key: bytes, request: bytes) -> Running | Exec | None:
-        running = self._keyed.get(key)
-        if running is not None:
-            _same(running.request, request)
-            if running.committed is not None:
-                await asyncio.wait([running.committed])
-            return running
-        row = await self._database.read(lambda tx: tx.row(store.KEYED, key=key))
-        if row is None:
-            return None
-        _same(None if row[2] is None else bytes(row[2]), request)
-        return self._running.get(ids.raw(row[0])) or await self._database.read(lambda tx: _exec(tx, place.id, row[0]))
+        return running
 
     def _prepared(self, by: Principal, place: Place, command: Command) -> Running:
         exec = Exec(
@@ -148,26 +157,24 @@ class Execs:
         out, err = map(Output, self._paths(exec))
         return Running(exec, out, err, None)
 
-    def _feed(self, running: Running, session: Session, command: Command) -> None:
-        if command.stdin:
-            running.feeding = asyncio.ensure_future(_fed(session, command.stdin, end=not command.more_input))
-
     # Following ------------------------------------------------------------------------------------------------------
 
     async def find(self, by: Principal, ident: str, exec_id: str) -> Running | Exec:
         """An exec of a sandbox that `by` may see; Running while it runs."""
-        place = await self._sandboxes.find(by, ident)
+        place = await self.sandboxes.find(by, ident)
         try:
             running = self._running.get(ids.raw(exec_id))
         except ValueError:
             running = None
         if running is not None and running.exec.sandbox == place.id:
+            if running.exec.exit is not None:
+                await running.over.wait()
             return running
         return await self._database.read(lambda tx: _exec(tx, place.id, exec_id))
 
     async def session(self, by: Principal, ident: str, exec_id: str) -> tuple[Running, Session]:
         """One that runs, for who may use its sandbox."""
-        place, link = await self._sandboxes.use(by, ident)
+        place, link = await self.sandboxes.use(by, ident)
         found = await self.find(by, ident, exec_id)
         if isinstance(found, Running) and found.exec.exit is None:
             session = self._session(found, link)
@@ -182,7 +189,7 @@ class Execs:
         )
 
     async def link(self, by: Principal, ident: str) -> Link:
-        return (await self._sandboxes.use(by, ident))[1]
+        return (await self.sandboxes.use(by, ident))[1]
 
     def _session(self, running: Running, link: Link) -> Session | None:
         if running.session is None:
@@ -194,7 +201,7 @@ class Execs:
         self, by: Principal, ident: str, cursor: str | None, limit: int, *, running: bool
     ) -> tuple[list[Exec], str | None]:
         """Newest first."""
-        place = await self._sandboxes.find(by, ident)
+        place = await self.sandboxes.find(by, ident)
         query = store.page(running=running)
         rows = await self._database.read(
             lambda tx: tx.rows(query, sandbox=place.id, cursor=cursor or LAST, limit=limit)
@@ -311,13 +318,14 @@ class Execs:
                 return
             if (error := answer.exception()) is None:
                 self._running.pop(ids.raw(exec.id), None)
-                self._release(running)
                 forget()
             else:
                 if not isinstance(error, RingfenceError):
                     log.error("the end of exec %s was not written", exec.id, exc_info=error)
                     error = RingfenceError("the end of this exec could not be written down; the server's log says why")
                 running.problem = error
+                if not self._unwritten:
+                    asyncio.get_running_loop().call_later(AGAIN, self._write_again)
                 self._unwritten.append((running, forget))
             running.over.set()
 
@@ -328,10 +336,6 @@ class Execs:
             running.over.set()
             return
         answer.add_done_callback(written)
-
-    def _release(self, running: Running) -> None:
-        for key in [key for key, it in self._keyed.items() if it is running]:
-            del self._keyed[key]
 
     def _lose(self, sandbox: str, held: frozenset[bytes] = frozenset()) -> None:
         """What an earlier server began there, and nobody has any more."""
@@ -350,10 +354,8 @@ class Execs:
             self._lose(sandbox)
             if event.kind == "sandbox_destroyed":
                 self._database.submit(partial(self._forget_outputs, sandbox=sandbox)).add_done_callback(_noted)
-        if self._unwritten:
-            self.retry()
 
-    def retry(self) -> None:
+    def _write_again(self) -> None:
         """Ends that could not be written when they came."""
         waiting, self._unwritten = self._unwritten, []
         for running, forget in waiting:
@@ -400,7 +402,7 @@ def _start(raw: bytes, place: Place, command: Command) -> Start:
     )  # fmt: skip
 
 
-def _same(known: bytes | None, request: bytes) -> None:
+def _same(known: bytes, request: bytes) -> None:
     if known != request:
         raise Conflict(
             "this Idempotency-Key was used for another request: use a new one", code="idempotency_key_reused"

@@ -42,8 +42,9 @@ def sockets(execs: Execs) -> Sockets:
         if body is None:
             return
         command = body.wish(waits=False)
-        running, session = await execs.start(call.principal, call["sandbox"], command)
-        assert isinstance(running, Running) and session is not None
+        running = await execs.start(call.principal, call["sandbox"], command)
+        assert isinstance(running, Running) and running.session is not None  # without a key it is a new one
+        session = running.session
         ended = False
         try:
             await _tell(call, "started", views.exec_view(running.now()))

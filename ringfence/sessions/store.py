@@ -80,14 +80,14 @@ END = Query(
         {
             name: p(name)
             for name in (
-                "ended_at", "cause", "code", "signal", "errno", "error", "user_us", "system_us", "memory_kib", "out_size",
-                "err_size", "out_kept", "err_kept", "out_data", "err_data",
+                "ended_at", "cause", "code", "signal", "errno", "error", "user_us", "system_us", "memory_kib",
+                "out_size", "err_size", "out_kept", "err_kept", "out_data", "err_data",
             )
         }
     )
 )  # fmt: skip
 EXEC = Query(sa.select(*_SHOWN).where(c.id == p("id")))
-KEYED = Query(sa.select(c.id, c.sandbox, c.request).where(c.key == p("key")))
+KEYED = Query(sa.select(c.id, c.request).where(c.key == p("key")))
 OPEN = Query(sa.select(*_SHOWN).where(c.ended_at.is_(None)).order_by(c.id))
 OUT_DATA = Query(sa.select(c.out_data).where(c.id == p("id")))
 ERR_DATA = Query(sa.select(c.err_data).where(c.id == p("id")))
