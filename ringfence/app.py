@@ -33,12 +33,17 @@ from ringfence.fence import routes as fence_routes
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.lives import Lives, Unkept
 from ringfence.fence.runtimes.model import Runtime
+from ringfence.fence.runtimes.native.boxes import Boxes
+from ringfence.fence.runtimes.native.ids import Ids
+from ringfence.fence.runtimes.native.runtime import Native
+from ringfence.fence.runtimes.native.tools import NotBuilt, Tools
 from ringfence.fence.service import Fence
 from ringfence.kernel import database as db
 from ringfence.kernel.auth import routes as auth_routes
 from ringfence.kernel.auth.service import Auth
 from ringfence.kernel.backups import routes as backup_routes
 from ringfence.kernel.clock import SECOND, Clock
+from ringfence.kernel.errors import Unavailable
 from ringfence.kernel.events import routes as event_routes
 from ringfence.kernel.events.model import Refusals
 from ringfence.kernel.events.service import Feed, prune_old
@@ -49,6 +54,8 @@ from ringfence.kernel.http.endpoint import Endpoint, Server
 from ringfence.kernel.retention import routes as retention_routes
 from ringfence.kernel.retention.service import Kept, Retention
 from ringfence.settings import Settings
+
+SANDBOXES = "sandboxes"  # the folder of the data folder that they live in
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     board = make_board(settings, crew, proposals)
     feed.listen(board.projects.observe)
     fence = Fence(settings, lambda tx, by, project: board.projects.find(tx, by, project, change=False))
-    lives = Lives(settings, database, fence, runtime, WardenLinks(), Unkept())
+    lives = Lives(settings, database, fence, WardenLinks(), Unkept(), lambda: runtime or _runtime(settings))
     feed.listen(lives.observe)
     control, checkpoints = Control(crew), Checkpoints(settings, crew)
     demos = Demos(Rooms(auth, crew, control, checkpoints, proposals, messages, board))
@@ -153,6 +160,16 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board, fence, lives,
         demos,
     )  # fmt: skip
+
+
+def _runtime(settings: Settings) -> Runtime:
+    if settings.runtime == "none":
+        raise Unavailable("the setting `runtime` is none")
+    try:
+        tools = Tools.find()
+    except NotBuilt as error:
+        raise Unavailable(str(error)) from None
+    return Native(Boxes(settings.data / SANDBOXES, tools, Ids(settings.uid_base)))
 
 
 def _measure(metrics: Metrics, database: db.Database, feed: Feed) -> None:

@@ -12,13 +12,14 @@ import resource
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from ringfence.app import House, build
+from ringfence.app import SANDBOXES, House, build
 from ringfence.kernel import logs, migrations
 from ringfence.kernel.auth.model import Principal, Role, TokenKind
 from ringfence.kernel.auth.routes import signin_url
@@ -81,8 +82,19 @@ class Server(uvicorn.Server):
 def prepare(settings: Settings) -> None:
     """The data folder, for its owner only, and the schema in it."""
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if os.geteuid() == 0 and settings.runtime == "native":
+        let_sandboxes_through(settings.data)
     backups.sweep(settings.data)
     migrations.upgrade(settings)
+
+
+def let_sandboxes_through(data: Path) -> None:
+    """Run by root, sandboxes are users of their own, whose folders lie in this one: they pass, and read nothing."""
+    os.umask(0o077)
+    for entry in data.iterdir():
+        if entry.name != SANDBOXES and not entry.is_symlink():
+            entry.chmod(entry.stat().st_mode & 0o700)
+    data.chmod(0o711)
 
 
 def server(house: House) -> Server:

@@ -145,7 +145,9 @@ def running(
 ) -> Iterator[Ringfence]:
     """A server for as long as the block takes. Where `leaving` is given, its end is awaited there: nobody needs the
     folder again."""
-    server = Ringfence(Settings(**{"data": data, "port": 0, "log_level": "error", **settings}), template, runtime)
+    server = Ringfence(
+        Settings(**{"data": data, "port": 0, "log_level": "error", "runtime": "none", **settings}), template, runtime
+    )
     try:
         yield server
     finally:

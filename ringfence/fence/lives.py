@@ -91,14 +91,15 @@ class Lives:
         settings: Settings,
         database: Database,
         fence: Fence,
-        runtime: Runtime | None,
         links: Links,
         ledger: Ledger,
+        make_runtime: Callable[[], Runtime],  # `Unavailable` where there can be none
     ) -> None:
         self._grace = settings.sandbox_grace
         self._database = database
         self._fence = fence
-        self._runtime = runtime
+        self._make_runtime = make_runtime
+        self._runtime: Runtime | None = None
         self._links = links
         self._ledger = ledger
         self._keys = Keys(settings.data)
@@ -118,15 +119,16 @@ class Lives:
 
     async def _begin(self) -> None:
         try:
-            if self._runtime is None:
-                return
-            await self._runtime.open()
-            self._fence.offer = Offer(self._runtime.name, self._runtime.capabilities(), tuple(self._runtime.images()))
+            runtime = await asyncio.to_thread(self._make_runtime)
+            await runtime.open()
+            self._runtime = runtime
+            self._fence.offer = Offer(runtime.name, runtime.capabilities(), runtime.images)
             self._opened.set()
             await self._reconcile()
         except (RingfenceError, OSError) as error:
             self._fence.without = str(error)
-            log.error("no sandboxes can run here: %s", error)
+            log.warning("no sandboxes can run here: %s", error)
+            return
         finally:
             self._opened.set()
             self._reconciled.set()
@@ -144,7 +146,7 @@ class Lives:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._links.close()
-        if self._runtime is not None and self._fence.offer is not None:
+        if self._runtime is not None:
             await self._runtime.close()
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":

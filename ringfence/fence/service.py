@@ -83,7 +83,7 @@ class Offer:
 
     runtime: str
     capabilities: Capabilities
-    images: tuple[str, ...]
+    images: Callable[[], list[str]]
 
 
 class Fence:
@@ -244,9 +244,9 @@ class Fence:
                 raise Unsupported(f"the snapshot {snapshot.name!r} lies on another host: create from it there")
             return snapshot.image
         image = wish.image or self._settings.sandbox_image
-        if image not in offer.images:
+        if image not in (known := offer.images()):
             raise Unsupported(
-                f"there is no image {image!r:.200} here; there are: {', '.join(offer.images) or 'none'}",
+                f"there is no image {image!r:.200} here; there are: {', '.join(known) or 'none'}",
                 code="unknown_image",
             )
         return image
