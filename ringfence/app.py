@@ -31,7 +31,7 @@ from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
 from ringfence.fence.link.links import WardenLinks
-from ringfence.fence.lives import Lives, Unkept
+from ringfence.fence.lives import Lives
 from ringfence.fence.runtimes.model import Runtime
 from ringfence.fence.runtimes.native.boxes import Boxes
 from ringfence.fence.runtimes.native.ids import Ids
@@ -53,6 +53,10 @@ from ringfence.kernel.http.application import Metrics, application
 from ringfence.kernel.http.endpoint import Endpoint, Server
 from ringfence.kernel.retention import routes as retention_routes
 from ringfence.kernel.retention.service import Kept, Retention
+from ringfence.sessions import routes as exec_routes
+from ringfence.sessions import sockets as exec_sockets
+from ringfence.sessions.places import FencePlaces
+from ringfence.sessions.service import Execs
 from ringfence.settings import Settings
 
 SANDBOXES = "sandboxes"  # the folder of the data folder that they live in
@@ -75,6 +79,7 @@ class House:
     board: Board
     fence: Fence
     lives: Lives
+    execs: Execs
     demos: Demos
 
 
@@ -95,8 +100,11 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     board = make_board(settings, crew, proposals)
     feed.listen(board.projects.observe)
     fence = Fence(settings, lambda tx, by, project: board.projects.find(tx, by, project, change=False))
-    lives = Lives(settings, database, fence, WardenLinks(), Unkept(), lambda: runtime or _runtime(settings))
-    feed.listen(lives.observe)
+    execs = Execs(settings, database)
+    lives = Lives(settings, database, fence, WardenLinks(), execs, lambda: runtime or _runtime(settings))
+    places = execs.sandboxes = FencePlaces(database, fence, lives.link, lives.touch)
+    for observe in (places.observe, lives.observe, execs.observe):
+        feed.listen(observe)
     control, checkpoints = Control(crew), Checkpoints(settings, crew)
     demos = Demos(Rooms(auth, crew, control, checkpoints, proposals, messages, board))
     server = Server(database, settings)
@@ -116,6 +124,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         Chore("files", 3600, board.blobs.sweep),
         Chore("sandboxes", 2, fence.sweep),
         Chore("destroyed", 3600, fence.forget),
+        Chore("execs", 600, execs.prune),
         Chore("demo", PACE / SECOND, demos.step),
         Chore("retention", 60, lambda tx: prune_old(tx, retention.days(tx, Kept.EVENTS))),
     ]
@@ -132,6 +141,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         fence_routes.routes(fence, lives, settings),
+        exec_routes.routes(execs, settings),
         demo_routes.routes(demos, board.blobs),
         backup_routes.routes(settings),
         retention_routes.routes(database, retention),
@@ -145,6 +155,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         await database.read(board.projects.load)
         await feed.open()
         housekeeping.open()
+        await execs.open()
         lives.open()
         try:
             yield
@@ -154,11 +165,14 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
             await feed.close()
             await database.close()
 
-    pages: list[BaseRoute] = [Route(ROOT + "{path:path}", dashboard, methods=["GET", "HEAD"])]
-    asgi = application(endpoints, server, auth, metrics, routes=pages, lifespan=lifespan)
+    others: list[BaseRoute] = [
+        *exec_sockets.sockets(execs).routes(auth, settings),
+        Route(ROOT + "{path:path}", dashboard, methods=["GET", "HEAD"]),
+    ]
+    asgi = application(endpoints, server, auth, metrics, routes=others, lifespan=lifespan)
     return House(
         settings, database, feed, auth, endpoints, asgi, housekeeping, crew, liveness, proposals, board, fence, lives,
-        demos,
+        execs, demos,
     )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from ringfence.supervisor import BACKLOG
 from ringfence.supervisor import listen as listen  # for who runs a server without a supervisor
 
 OPEN_FILES = 65_536
+SOCKET_MESSAGE = 1 << 20  # bytes in one message of a WebSocket
 
 log = logging.getLogger("ringfence.server")
 
@@ -102,6 +103,9 @@ def server(house: House) -> Server:
     config = uvicorn.Config(
         house.asgi,
         http=Protocol,
+        ws="websockets-sansio",
+        ws_max_size=SOCKET_MESSAGE,
+        ws_per_message_deflate=False,  # a client's few bytes could ask for many of our milliseconds
         loop="uvloop",
         log_config=None,
         access_log=False,

@@ -86,6 +86,9 @@ class Settings(BaseModel):
     keep_messages_days: float = Field(
         90, ge=0, le=36500, description="Days acknowledged messages are kept; 0: for ever."
     )
+    keep_execs_days: float = Field(
+        7, gt=0, le=36500, description="Days that what was run in sandboxes, and what it said, is kept."
+    )
     drain_seconds: float = Field(10, gt=0, le=3600, description="Seconds requests get to finish at a stop.")
 
     @model_validator(mode="after")

@@ -1,5 +1,7 @@
 #include "confine.h"
 
+#include "text.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +10,6 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -24,7 +25,14 @@
 
 void give_up(enum step step, const char *what)
 {
-    dprintf(2, "warden: %s: %s\n", what, strerror(errno));
+    char sentence[256], *end = sentence + sizeof sentence;
+    int error = errno;
+    char *at = text_add(sentence, end, "warden: ");
+    at = text_add(at, end, what);
+    at = text_add(at, end, ": ");
+    at = text_add(at, end, strerror(error));
+    at = text_add(at, end, "\n");
+    if (write(2, sentence, (size_t)(at - sentence)) < 0) _exit(step); /* it cannot be told either way */
     _exit(step);
 }
 
@@ -145,17 +153,23 @@ void shut_system_settings(void)
 /* Every range of ids that we have, as it is. */
 static void copy_map(const char *from, const char *to)
 {
-    char text[4096], copy[4096];
-    size_t size = 0;
+    char text[4096], copy[8192], *at = copy, *end = copy + sizeof copy;
     int fd = open(from, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (got < 0) give_up(STEP_USER, from);
     close(fd);
     text[got] = 0;
-    unsigned first, outside, count;
-    for (char *line = text; sscanf(line, "%u %u %u", &first, &outside, &count) == 3; line = strchr(line, '\n') + 1) {
-        size += (size_t)snprintf(copy + size, sizeof copy - size, "%u %u %u\n", first, first, count);
-        if (size >= sizeof copy || !strchr(line, '\n')) break;
+    for (char *line = text, *next; *line; line = next) {
+        unsigned long first = strtoul(line, &next, 10);
+        strtoul(next, &next, 10); /* what it is outside */
+        unsigned long count = strtoul(next, &next, 10);
+        at = text_add_number(at, end, first);
+        at = text_add(at, end, " ");
+        at = text_add_number(at, end, first);
+        at = text_add(at, end, " ");
+        at = text_add_number(at, end, count);
+        at = text_add(at, end, "\n");
+        next += strspn(next, "\n");
     }
     if (put(to, copy) < 0) give_up(STEP_USER, to);
 }
@@ -163,17 +177,16 @@ static void copy_map(const char *from, const char *to)
 /* More than one id can only be mapped from outside: by a child that stays there. */
 static void unshare_with_range(void)
 {
-    char uid_map[64], gid_map[64], byte;
+    char byte;
     int ready[2], status;
-    snprintf(uid_map, sizeof uid_map, "/proc/%d/uid_map", getpid());
-    snprintf(gid_map, sizeof gid_map, "/proc/%d/gid_map", getpid());
+    /* We are PID 1, and our child sees us as that. */
     if (pipe2(ready, O_CLOEXEC) < 0) give_up(STEP_USER, "making a pipe");
     pid_t child = fork();
     if (child == 0) {
         close(ready[1]);
         if (read(ready[0], &byte, 1) != 1) _exit(STEP_USER);
-        copy_map("/proc/self/uid_map", uid_map);
-        copy_map("/proc/self/gid_map", gid_map);
+        copy_map("/proc/self/uid_map", "/proc/1/uid_map");
+        copy_map("/proc/self/gid_map", "/proc/1/gid_map");
         _exit(0);
     }
     if (child < 0 || unshare(CLONE_NEWUSER) < 0) give_up(STEP_USER, "making a user namespace");

@@ -1,13 +1,13 @@
 #include "reaper.h"
 
 #include "start.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -55,8 +55,10 @@ static void execute(void)
     int denied = 0;
     for (const char *path = path_of(env), *end;; path = end + 1) {
         end = strchrnul(path, ':');
-        int size = snprintf(tried, sizeof tried, "%.*s%s%s", (int)(end - path), path, end > path ? "/" : "", name);
-        if (size < (int)sizeof tried) {
+        char *at = text_add_bytes(tried, tried + sizeof tried, path, (size_t)(end - path));
+        if (end > path) at = text_add(at, tried + sizeof tried, "/");
+        at = text_add(at, tried + sizeof tried, name);
+        if (at < tried + sizeof tried - 1) {
             execve(tried, argv, env);
             if (errno == EACCES) denied = EACCES;
             else if (errno != ENOENT && errno != ENOTDIR) return;
@@ -117,11 +119,12 @@ static void read_texts(const struct start *start)
 
 static void explain(struct report *report, int error)
 {
+    char *end = report->sentence + MOST_ERROR, *reason = end - MOST_REASON;
     report->error = error;
-    if (failed_at) snprintf(report->sentence, MOST_ERROR, "%s: %s", failed_at, strerror(error));
-    else snprintf(report->sentence, MOST_ERROR, "%.120s: %s", argv[0], strerror(error));
-    for (char *at = report->sentence; *at; at++)
-        if (*at < ' ' || *at > '~') *at = '?'; /* a name may be of any bytes, a sentence is text */
+    char *at = text_add(report->sentence, reason, failed_at ? failed_at : argv[0]);
+    at = text_add(at, end, ": ");
+    text_add(at, end, strerror(error));
+    text_make_printable(report->sentence);
 }
 
 static uint64_t microseconds(struct timeval time) { return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec; }

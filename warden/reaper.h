@@ -9,7 +9,7 @@ struct start;
 
 enum word { WORD_STARTED, WORD_FAILED, WORD_ENDED, WORD_DONE };
 
-enum { MOST_ERROR = 200, MOST_RESULT = 8192 };
+enum { MOST_ERROR = 256, MOST_REASON = 80, MOST_RESULT = 8192 };
 
 /* What a branch tells the warden, one message each. */
 struct report {

@@ -5,11 +5,11 @@
 #include "link.h"
 #include "loop.h"
 #include "start.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -347,7 +347,6 @@ static void begin(struct session *session, const struct start *start)
     }
     for (int index = 0; index < 2; index++) watch_again(session, index);
     if (start->timeout && start->timeout < NEVER - now()) session->deadline = now() + start->timeout;
-    if (session->act) session_began(slot_of(session), branches[session->branch].pid);
 }
 
 bool session_start(uint32_t stream, const uint8_t *payload, uint32_t size)
@@ -404,7 +403,7 @@ void session_signal(struct session *session, int signal, int whom)
         if (session->channels[0].fd >= 0 && (group = tcgetpgrp(session->channels[0].fd)) > 1) kill(-group, signal);
     } else if (whom != 1) {
         if (branch && !session->first_ended) branch_signal_first(branch, signal);
-    } else if (!session->replied && !session->first_ended) {
+    } else if (!session->act && !session->replied && !session->first_ended) {
         session->held |= UINT64_C(1) << (signal - 1); /* its first process is on the way */
     } else if (signal == SIGKILL) {
         kill_all(session, KILLED);
@@ -471,7 +470,7 @@ void session_failed(int slot, int error, const char *sentence)
     session->ending.cause = FAILED;
     session->ending.code = error == ENOENT ? 127 : 126;
     session->ending.error = error;
-    snprintf(session->ending.sentence, MOST_ERROR, "%s", sentence);
+    text_add(session->ending.sentence, session->ending.sentence + MOST_ERROR, sentence);
     session->killing = false;
     begin_to_end(session);
 }

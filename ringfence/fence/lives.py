@@ -218,6 +218,7 @@ class Lives:
         owner = self._owners.get(sandbox.id)
         if owner is not None and owner.link is not None:
             return owner.link
+        await self._awaited(self._reconciled)
         return await self._links.link(sandbox.id, GREETING)
 
     def touch(self, sandbox_id: str) -> None:

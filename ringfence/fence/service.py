@@ -118,9 +118,13 @@ class Fence:
     def find_to_use(self, tx: Transaction, by: Principal, ident: str) -> Sandbox:
         """The sandbox, if `by` may run programs in it and touch its files, and it runs."""
         found = self.find(tx, by, ident)
-        self._may_use(by, found)
-        is_needed(Action.USE, found)
+        self.check_use(by, found)
         return found
+
+    def check_use(self, by: Principal, sandbox: Sandbox) -> None:
+        """Refuse who may not use a sandbox that they see, and one that does not run."""
+        self._may_use(by, sandbox)
+        is_needed(Action.USE, sandbox)
 
     def _may_use(self, by: Principal, sandbox: Sandbox) -> None:
         if not by.is_agent and not by.may(Role.OPERATOR):

@@ -362,6 +362,10 @@ class Database:
 
     async def write(self, use_case: UseCase[T], by: Actor = SYSTEM) -> T:
         """Run the use case in the next batch; its value after the commit, or its error after its rollback."""
+        return await self.submit(use_case, by)
+
+    def submit(self, use_case: UseCase[T], by: Actor = SYSTEM) -> "asyncio.Future[T]":
+        """The same, for who has something else to do meanwhile."""
         if self._writer is None:
             raise Unavailable("the server is stopping")
         if self.waiting >= WAITING:
@@ -369,7 +373,7 @@ class Database:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.waiting += 1
         self._jobs.put(_Job(use_case, by, answer))
-        return await answer
+        return answer
 
     async def read(self, use_case: UseCase[T]) -> T:
         """Run the use case on a consistent snapshot; it cannot change anything."""

@@ -19,5 +19,23 @@ def new(prefix: str) -> str:
     milliseconds, order = divmod(stamp, 4096)
     random = int.from_bytes(os.urandom(8), "big") & ((1 << 62) - 1)
     value = (milliseconds << 80) | (7 << 76) | (order << 64) | (2 << 62) | random
-    letters = [_ALPHABET[(value >> shift) & 31] for shift in range(125, -5, -5)]
-    return f"{prefix}_{''.join(letters)}"
+    return f"{prefix}_{_written(value)}"
+
+
+def raw(ident: str) -> bytes:
+    """The 16 bytes that an id writes out; a ValueError for what is none."""
+    letters = ident.rpartition("_")[2]
+    if len(letters) != 26:
+        raise ValueError(f"{ident!r:.80} is no id")
+    value = 0
+    for letter in letters:
+        value = value << 5 | _ALPHABET.index(letter)
+    return value.to_bytes(17, "big")[1:]
+
+
+def from_raw(prefix: str, sixteen: bytes) -> str:
+    return f"{prefix}_{_written(int.from_bytes(sixteen, 'big'))}"
+
+
+def _written(value: int) -> str:
+    return "".join([_ALPHABET[(value >> shift) & 31] for shift in range(125, -5, -5)])

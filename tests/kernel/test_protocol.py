@@ -199,7 +199,7 @@ def test_a_request_that_offers_another_protocol_is_answered_in_this_one(
 
 
 def test_a_connection_that_is_upgraded_is_handed_over_after_the_answers_before(upgrading: int) -> None:
-    upgrade = request("GET", "/ws", *UPGRADES["a WebSocket"])
+    upgrade = request("GET", "/ws", *UPGRADES["a WebSocket"], "Sec-WebSocket-Version: 13")
     with wire(upgrading) as connection:
         assert connection.send(request("GET", "/ping")).reply().status == 200
         connection.send(upgrade)

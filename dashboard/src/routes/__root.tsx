@@ -53,7 +53,16 @@ function SignedIn() {
       if (ours) void queries.invalidateQueries({ queryKey: meKey }) // what one may do here may be another
     })
     opened.start()
-    void opened.ready(FIRST).then(() => setStream(opened))
+    void opened.ready(FIRST).then(() => {
+      setStream(opened)
+      // What was asked for before the stream was there may be older than the first event that it tells.
+      if (opened.state.name === 'live') return
+      const stop = opened.watchState(() => {
+        if (opened.state.name !== 'live') return
+        stop()
+        void queries.invalidateQueries()
+      })
+    })
     return () => opened.stop()
   }, [queries, name])
   useEffect(() => {

@@ -333,14 +333,26 @@ class Gatekeeper:
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The lifespan, and WebSockets: a page of another site may open those, so they are checked alike."""
-        if scope["type"] == "websocket":
-            try:
-                self._check_origin(Headers(scope=scope), scope)
-            except Forbidden as error:
-                await self._record(error, scope)
-                await send({"type": "websocket.close", "code": 1008, "reason": error.code})
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "websocket":
+            await self._app(scope, receive, send)
+            return
+        answered = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            self._check_origin(Headers(scope=scope), scope)
+            await self._app(scope, receive, send_noted)
+        except Exception as error:
+            request_id = f"req_{self._started}{next(self._requests):x}"
+            response = await self._problem(error, scope, request_id)
+            if answered:
+                await send({"type": "websocket.close", "code": 1011, "reason": request_id})
+            else:
+                await response(scope, receive, send)
 
     def _check_origin(self, headers: Headers, scope: Scope) -> None:
         host = headers.get("host", "")

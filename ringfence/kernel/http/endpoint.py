@@ -160,6 +160,15 @@ class Call(Generic[B, Q]):
         bearer = self.request.scope["ringfence.secret"]
         return hmac.new(bearer.encode(), f"{self._moment} {self._key}".encode(), hashlib.sha256).digest()
 
+    def once(self) -> tuple[bytes, bytes] | None:
+        """The Idempotency-Key of this caller, and what was asked with it, as hashes; for what keeps them itself."""
+        if self._key is None:
+            return None
+        scope = self.request.scope
+        key = hashlib.sha256(f"{self.principal.token_id}:{self._key}".encode()).digest()
+        asked = b"%s %s?%s\n" % (scope["method"].encode(), scope["path"].encode(), scope["query_string"])
+        return key, hashlib.sha256(asked + cast(bytes, scope.get("ringfence.body", b""))).digest()
+
     async def read(self, use_case: UseCase[T]) -> T:
         return await self.server.database.read(use_case)
 

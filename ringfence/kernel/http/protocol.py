@@ -90,6 +90,11 @@ class Protocol(HttpToolsProtocol):
             elif self._deadline is None:
                 self._deadline = self.loop.call_later(self.head_seconds, self._late)
 
+    def _should_upgrade(self) -> bool:
+        """A WebSocket is asked for by GET and a version; other offers are declined, and their requests answered."""
+        asked = super()._should_upgrade() and self.parser.get_method() == b"GET"
+        return asked and (b"sec-websocket-version", b"13") in self.headers
+
     def on_message_begin(self) -> None:
         self._in_head, self._head = True, 0
         super().on_message_begin()

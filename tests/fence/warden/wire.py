@@ -295,4 +295,5 @@ def bubblewrap(folder: Path) -> list[str]:
         "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
         "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/run",
         "--ro-bind", str(folder), "/run/ringfence", "--chdir", "/",
+        "--size", "1048576", "--tmpfs", "/run/small",
     ]  # fmt: skip
