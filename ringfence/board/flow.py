@@ -67,6 +67,8 @@ class Flow:
 
     def _claimable(self, tx: Transaction, project: Project, task: Task, doer: Doer) -> None:
         where: dict[str, Any] = {"project": project.id, "agent": doer.name, "subject": task.id}
+        if doer.agent is not None:
+            self._crew.may_begin(doer.agent, "claim tasks")
         if task.held:
             raise Conflict(
                 f"Task already claimed by {task.claimed_by}: choose another from the ready queue",
