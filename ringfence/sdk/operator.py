@@ -18,7 +18,6 @@ from ringfence.sdk.views import (
     Message,
     Mode,
     NewToken,
-    Page,
     Paused,
     Person,
     Policy,
@@ -169,8 +168,7 @@ class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
 
     @operation
     def list_people(self) -> Steps[list[Person]]:
-        page: Page[Person] = yield from self._get(path(*V1, "people"), Page[Person])
-        return page["items"]
+        return self._list(path(*V1, "people"), Person)
 
     @operation
     def invite_person(
