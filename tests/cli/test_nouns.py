@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -267,7 +268,7 @@ def test_checkpoints(office: Cli, agent: str) -> None:
 def test_an_agent_without_an_sdk_lives_by_the_command(office: Cli, name: Callable[[str], str], project: str) -> None:
     token = office.ok("agent", "register", name("codex"), "-q").strip()
     task = office.ok("task", "create", "Mend", "-p", project, "--ready", "-q").strip()
-    agent = {"RINGFENCE_TOKEN": token}
+    agent: dict[str, Any] = {"RINGFENCE_TOKEN": token}
     assert office.json("task", "claim-next", "-p", project, **agent)["task"]["id"] == task
     made = office.json("agent", "checkpoint", name("codex"), "half way", "-r", "it fits", "-t", task, **agent)
     assert made["sequence"] == 1
