@@ -257,7 +257,8 @@ def test_a_full_disk_is_told_and_leaves_nothing(native: Ringfence) -> None:
 def test_a_reader_that_goes_away_ends_the_act(box: Box) -> None:
     box.shell("head -c 50000000 /dev/zero > /workspace/big")
     with box.admin.stream("GET", box.url("files/content", "big")) as answer:
-        assert next(answer.iter_bytes())
+        chunks = answer.iter_bytes()
+        assert next(chunks)
         assert box.acts() == 1
     until(lambda: not box.acts(), "nothing reads any more")
 
