@@ -40,6 +40,7 @@ from ringfence.fence.posture.service import Posture
 from ringfence.fence.runtimes.model import Runtime
 from ringfence.fence.runtimes.native.boxes import Boxes
 from ringfence.fence.runtimes.native.ids import Ids
+from ringfence.fence.runtimes.native.living import SANDBOXES
 from ringfence.fence.runtimes.native.runtime import Native
 from ringfence.fence.runtimes.native.tools import NotBuilt, Tools
 from ringfence.fence.service import Fence
@@ -63,8 +64,6 @@ from ringfence.sessions import sockets as exec_sockets
 from ringfence.sessions.places import FencePlaces
 from ringfence.sessions.service import Execs
 from ringfence.settings import Settings
-
-SANDBOXES = "sandboxes"  # the folder of the data folder that they live in
 
 
 @dataclass(frozen=True, slots=True)
