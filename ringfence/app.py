@@ -103,7 +103,13 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     fence = Fence(settings, lambda tx, by, project: board.projects.find(tx, by, project, change=False))
     execs = Execs(settings, database)
     lives = Lives(settings, database, fence, WardenLinks(), execs, lambda: runtime or _runtime(settings))
-    places = execs.sandboxes = FencePlaces(database, fence, lives.link, lives.touch)
+    places = execs.sandboxes = FencePlaces(
+        database, fence, lives.link, lives.touch, lambda tx, agent: crew.check_awake(tx, agent, "run programs")
+    )
+    fence.is_frozen = lambda tx, agent: crew.standing(tx, agent).frozen
+    crew.on_halt.append(fence.halt)
+    crew.on_freeze.append(fence.freeze)
+    crew.on_thaw.append(fence.thaw)
     for observe in (places.observe, lives.observe, execs.observe):
         feed.listen(observe)
     control, checkpoints = Control(crew), Checkpoints(settings, crew)
