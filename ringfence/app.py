@@ -30,6 +30,9 @@ from ringfence.demo import routes as demo_routes
 from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
+from ringfence.fence.files import routes as file_routes
+from ringfence.fence.files import sockets as port_sockets
+from ringfence.fence.files.service import Files
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.lives import Lives
 from ringfence.fence.posture import routes as posture_routes
@@ -110,6 +113,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     crew.on_halt.append(fence.halt)
     crew.on_freeze.append(fence.freeze)
     crew.on_thaw.append(fence.thaw)
+    files = Files(database, places)
     for observe in (places.observe, lives.observe, execs.observe):
         feed.listen(observe)
     control, checkpoints = Control(crew), Checkpoints(settings, crew)
@@ -150,6 +154,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         fence_routes.routes(fence, lives, settings),
         posture_routes.routes(Posture(settings, database, fence, lives)),
         exec_routes.routes(execs, settings),
+        file_routes.routes(files),
         demo_routes.routes(demos, board.blobs),
         backup_routes.routes(settings),
         retention_routes.routes(database, retention),
@@ -175,6 +180,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
 
     others: list[BaseRoute] = [
         *exec_sockets.sockets(execs).routes(auth, settings),
+        *port_sockets.sockets(files).routes(auth, settings),
         Route(ROOT + "{path:path}", dashboard, methods=["GET", "HEAD"]),
     ]
     asgi = application(endpoints, server, auth, metrics, routes=others, lifespan=lifespan)
