@@ -30,6 +30,7 @@ from ringfence.demo import routes as demo_routes
 from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
+from ringfence.fence.doctor import routes as doctor_routes
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.lives import Lives
 from ringfence.fence.posture import routes as posture_routes
@@ -143,6 +144,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         fence_routes.routes(fence, lives, settings),
+        doctor_routes.routes(settings, lives.runtime),
         posture_routes.routes(Posture(settings, database, fence, lives)),
         exec_routes.routes(execs, settings),
         demo_routes.routes(demos, board.blobs),
