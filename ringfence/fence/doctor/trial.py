@@ -61,7 +61,16 @@ async def tried(runtime: Runtime | None, why_none: str) -> Trial:
 
 
 def _namespace(program: Path) -> str:
-    command = [program, "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "/bin/true"]
+    command: list[str | Path] = [
+        program,
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-net",
+        "--ro-bind",
+        "/",
+        "/",
+        "/bin/true",
+    ]
     return _said(command)
 
 
