@@ -12,7 +12,7 @@ import json
 import os
 import re
 import resource
-import select
+import selectors
 import socket
 import subprocess
 import time
@@ -220,26 +220,29 @@ class Boxes:
         give_up = time.monotonic() + READY_WITHIN
         life: Life | None = None
         info = said = b""
-        while life is None or not said.endswith(b"\0"):
-            waiting: list[socket.socket | BinaryIO] = [ours] if b"}" in info else [ours, told]
-            readable, _, _ = select.select(waiting, [], [], max(0.0, give_up - time.monotonic()))
-            if not readable:
-                raise Unavailable(f"the sandbox was not ready within {READY_WITHIN:.0f} s", code="start_failed")
-            if told in readable:
-                info += os.read(told.fileno(), 4096)
-                if b"}" in info:
-                    life = boxed.life_of(int(json.loads(info)["child-pid"]))
-                    _write_lock(lock, life, group)
-            if ours in readable:
-                try:
-                    chunk = ours.recv(SAID_MOST)
-                except ConnectionResetError:  # it ended before it read its key
-                    chunk = b""
-                said += chunk
-                if not chunk or len(said) > SAID_MOST:
-                    box.write_said(said)
-                    sentence = said.decode(errors="replace").strip(" \n\0") or "it ended without a word"
-                    raise Unavailable(f"the sandbox could not be started: {sentence}", code="start_failed")
+        with selectors.PollSelector() as selector:  # `select` takes no descriptor above 1023
+            selector.register(ours, selectors.EVENT_READ)
+            selector.register(told, selectors.EVENT_READ)
+            while life is None or not said.endswith(b"\0"):
+                readable = [key.fileobj for key, _ in selector.select(max(0.0, give_up - time.monotonic()))]
+                if not readable:
+                    raise Unavailable(f"the sandbox was not ready within {READY_WITHIN:.0f} s", code="start_failed")
+                if told in readable:
+                    info += os.read(told.fileno(), 4096)
+                    if b"}" in info:
+                        selector.unregister(told)
+                        life = boxed.life_of(int(json.loads(info)["child-pid"]))
+                        _write_lock(lock, life, group)
+                if ours in readable:
+                    try:
+                        chunk = ours.recv(SAID_MOST)
+                    except ConnectionResetError:  # it ended before it read its key
+                        chunk = b""
+                    said += chunk
+                    if not chunk or len(said) > SAID_MOST:
+                        box.write_said(said)
+                        sentence = said.decode(errors="replace").strip(" \n\0") or "it ended without a word"
+                        raise Unavailable(f"the sandbox could not be started: {sentence}", code="start_failed")
         box.write_said(said[:-1])
         return life
 
