@@ -30,6 +30,7 @@ from ringfence.demo import routes as demo_routes
 from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
+from ringfence.fence.doctor import routes as doctor_routes
 from ringfence.fence.files import routes as file_routes
 from ringfence.fence.files import sockets as port_sockets
 from ringfence.fence.files.service import Files
@@ -152,6 +153,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         fence_routes.routes(fence, lives, settings),
+        doctor_routes.routes(settings, lives.runtime),
         posture_routes.routes(Posture(settings, database, fence, lives)),
         exec_routes.routes(execs, settings),
         file_routes.routes(files),

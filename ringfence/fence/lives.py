@@ -227,6 +227,11 @@ class Lives:
         """The host's folder that it sees as /run/ringfence, and cannot write."""
         return self._living_runtime().link_folder(sandbox.id)
 
+    async def runtime(self) -> tuple[Runtime | None, str]:
+        """What sandboxes run by here, once that is known; where there is none, why."""
+        await self.ready()
+        return self._runtime, "" if self._runtime is not None else self._fence.without
+
     def touch(self, sandbox_id: str) -> None:
         """Something runs in it: it is not idle."""
         self._fence.signs[sandbox_id] = self._database.clock.now()
