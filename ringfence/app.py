@@ -30,10 +30,11 @@ from ringfence.demo import routes as demo_routes
 from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
+from ringfence.fence.incoming import Incoming
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.lives import Lives
 from ringfence.fence.runtimes.model import Runtime
-from ringfence.fence.runtimes.native.boxes import Boxes
+from ringfence.fence.runtimes.native.boxes import INCOMING, Boxes
 from ringfence.fence.runtimes.native.ids import Ids
 from ringfence.fence.runtimes.native.runtime import Native
 from ringfence.fence.runtimes.native.tools import NotBuilt, Tools
@@ -102,6 +103,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     fence = Fence(settings, lambda tx, by, project: board.projects.find(tx, by, project, change=False))
     execs = Execs(settings, database)
     lives = Lives(settings, database, fence, WardenLinks(), execs, lambda: runtime or _runtime(settings))
+    incoming = Incoming(settings.data / INCOMING)
     places = execs.sandboxes = FencePlaces(database, fence, lives.link, lives.touch)
     for observe in (places.observe, lives.observe, execs.observe):
         feed.listen(observe)
@@ -140,7 +142,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         proposal_routes.routes(proposals),
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
-        fence_routes.routes(fence, lives, settings),
+        fence_routes.routes(fence, lives, incoming, settings),
         exec_routes.routes(execs, settings),
         demo_routes.routes(demos, board.blobs),
         backup_routes.routes(settings),
@@ -156,6 +158,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         await feed.open()
         housekeeping.open()
         await execs.open()
+        incoming.open()
         lives.open()
         try:
             yield

@@ -1,8 +1,10 @@
 """A call to Ringfence as a fact: what is asked, how the answer reads, and whether it may be asked twice."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
@@ -11,6 +13,8 @@ import httpx
 from ringfence.sdk.errors import UnexpectedAnswer
 
 T = TypeVar("T")
+CHUNK = 1 << 18
+UNPACKED_WITHIN = 3600.0  # seconds until an archive that was sent is answered
 
 
 class Repeat(Enum):
@@ -35,6 +39,7 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     upload: Upload | None = None
+    file: Path | None = None  # that is the body, read while it is sent
     repeat: Repeat = Repeat.SAFE
     patient: bool = True
     """Whether it is worth asking again at all; a heartbeat is not: the next one comes soon."""
@@ -49,9 +54,31 @@ class Call(Generic[T]):
             return client.build_request(
                 self.method, self.path, headers=headers, files=files, data=dict(self.body or {})
             )
+        if self.file is not None:
+            chunks = _chunks(self.file) if isinstance(client, httpx.Client) else _async_chunks(self.file)
+            sized = {**headers, "content-length": str(self.file.stat().st_size)}
+            return client.build_request(
+                self.method, self.path, params=_given(self.query), headers=sized, content=chunks,
+                timeout=httpx.Timeout(client.timeout.connect, read=UNPACKED_WITHIN),
+            )  # fmt: skip
         return client.build_request(
             self.method, self.path, params=_given(self.query), headers=headers, json=self.body
         )  # fmt: skip
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while chunk := opened.read(CHUNK):
+            yield chunk
+
+
+async def _async_chunks(file: Path) -> AsyncIterator[bytes]:
+    opened = await asyncio.to_thread(file.open, "rb")
+    try:
+        while chunk := await asyncio.to_thread(opened.read, CHUNK):
+            yield chunk
+    finally:
+        opened.close()
 
 
 def path(*parts: str) -> str:

@@ -17,7 +17,7 @@ pytestmark = [
 USER = "rf-ordinary"
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-SUITE = ["test_life.py", "test_native.py"]
+SUITE = ["test_life.py", "test_native.py", "test_images.py"]
 
 
 @pytest.fixture(scope="module")
