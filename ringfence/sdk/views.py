@@ -584,6 +584,34 @@ class Demo(TypedDict):
     lives_until: str | None
 
 
+class Person(TypedDict):
+    name: str
+    role: str
+    projects: list[str] | None
+    created_at: str
+    created_by: str
+    disabled: bool
+
+
+class Invited(Person):
+    signin_url: str
+    expires_minutes: float
+
+
+class SigninLink(TypedDict):
+    url: str
+    expires_minutes: float
+
+
+class RetentionDays(TypedDict):
+    events_days: float
+    messages_days: float
+
+
+class Removed(TypedDict):
+    removed: int
+
+
 class Token(TypedDict):
     id: str
     kind: str
