@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.kernel.auth.model import Role
 from ringfence.sdk import AsyncClient, Client
 from tests.fence.conftest import SANDBOXES, Fenced, refused
 from tests.fence.runtimes.archives import Entry, tar

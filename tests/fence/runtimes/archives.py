@@ -8,7 +8,7 @@ import lzma
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,4 +104,4 @@ def saved(layers: list[bytes], config: Mapping[str, Any], tags: list[str]) -> by
     ])  # fmt: skip
 
 
-COMPRESSED = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}

@@ -17,7 +17,10 @@ pytestmark = [
 USER = "rf-ordinary"
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-SUITE = ["test_life.py", "test_native.py", "test_images.py"]
+SUITE = ["test_life.py", "test_native.py", "test_images.py", "test_root.py"]
+WITH_IDS = ["test_root.py"]
+FIRST_ID = 1_500_000_000
+WITHOUT_RIGHTS = ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +42,27 @@ def home(user: pwd.struct_passwd, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_suite_passes_for_an_ordinary_user(user: pwd.struct_passwd, home: Path) -> None:
+    run(SUITE, user, home, WITHOUT_RIGHTS, reach(home))
+
+
+@pytest.mark.skipif(not shutil.which("newuidmap") or not shutil.which("newgidmap"), reason="no newuidmap")
+def test_root_inside_is_to_be_had_by_an_ordinary_user_with_ids(user: pwd.struct_passwd, home: Path) -> None:
+    given = home / "given"
+    given.write_text(f"{USER}:{FIRST_ID}:65536\n")
+    ids = [f"touch {name}; mount --bind {given} {name}" for name in ("/etc/subuid", "/etc/subgid")]
+    run(WITH_IDS, user, home, [], "\n".join([*ids, reach(home)]))
+
+
+def run(suite: list[str], user: pwd.struct_passwd, home: Path, without: list[str], first: str) -> None:
     """In a mount namespace where the interpreter can be reached, even when it lies in root's home."""
     command = [
-        "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--inh-caps=-all",
-        "--bounding-set=-all", "--no-new-privs", "env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}",
+        "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups",
+        *without, "env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist",
-        f"--basetemp={home}/pytest", *(str(HERE / name) for name in SUITE),
+        f"--basetemp={home}/pytest", *(str(HERE / name) for name in suite),
     ]  # fmt: skip
     ran = subprocess.run(
-        ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{reach(home)}\nexec \"$@\"", "sh", *command],
+        ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{first}\nexec \"$@\"", "sh", *command],
         cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]

@@ -400,8 +400,10 @@ class Boxes:
         return [found for box in self._all() if (found := self.found(box.sandbox)) is not None]
 
     def stats(self, sandbox: str) -> Stats:
-        holder, life = self._living(sandbox)
-        return holder.group.stats() if holder.group is not None else _stats_of_tree(life)
+        holder = self._box(sandbox).holder()
+        if holder.life is None:
+            return Stats()
+        return holder.group.stats() if holder.group is not None else _stats_of_tree(holder.life)
 
     def snapshot(self, sandbox: str, name: str) -> int:
         raise Unsupported("this runtime does not keep snapshots yet")
