@@ -258,9 +258,10 @@ class Fence:
             return name, ImageConfig()
         row = tx.row(store.IMAGE, node=self.node, name=name)
         if row is None:
+            known = [OWN_IMAGE, *sorted(self.image_names(tx))]
             raise Unsupported(
-                f"there is no image {name!r:.200} on this host; `ringfence image list` tells which there are, "
-                "`ringfence image import` brings one",
+                f"there is no image {name!r:.200} here; there are: {', '.join(known)[:1000]}; "
+                "`ringfence image import` brings others",
                 code="unknown_image",
             )
         return name, store.image(row).image.config

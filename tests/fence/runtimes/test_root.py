@@ -55,7 +55,8 @@ async def test_root_inside_becomes_others_and_they_are_held_to_it(host: Host) ->
     out = await said(
         link,
         "echo s > /etc/mine; chmod 600 /etc/mine; "
-        "su -s /bin/sh agent -c 'id -u; cat /etc/mine; echo x > /home/agent/y'; chown agent /home/agent; su -s /bin/sh agent -c 'echo z > /home/agent/z'; stat -c %u /home/agent/z",
+        "su -s /bin/sh agent -c 'id -u; cat /etc/mine; echo x > /home/agent/y'; chown agent /home/agent; "
+        "su -s /bin/sh agent -c 'echo z > /home/agent/z'; stat -c %u /home/agent/z",
     )
     assert out.split()[0] == "1000"
     assert "can't open '/etc/mine'" in out and out.split()[-1] == "1000"
