@@ -229,6 +229,10 @@ class Lives:
         await self._awaited(self._reconciled)
         return await self._links.link(sandbox.id, GREETING)
 
+    def link_folder(self, sandbox: Sandbox) -> Path:
+        """The host's folder that it sees as /run/ringfence, and cannot write."""
+        return self._living_runtime().link_folder(sandbox.id)
+
     def touch(self, sandbox_id: str) -> None:
         """Something runs in it: it is not idle."""
         self._fence.signs[sandbox_id] = self._database.clock.now()

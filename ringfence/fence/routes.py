@@ -171,7 +171,9 @@ def routes(fence: Fence, lives: Lives, incoming: Incoming, settings: Settings) -
         """Remove a snapshot that no sandbox begins with."""
         return views.snapshot_view(await lives.remove_snapshot(call.principal, call["snapshot"]))
 
-    @api.route("POST", IMAGES, access=Access.STEER, query=views.NewImageQuery, answers=views.ImageView, status=201)
+    @api.route(
+        "POST", IMAGES, access=Access.STEER, query=views.NewImageQuery, answers=views.ImageView, status=201, raw=True
+    )
     async def import_image(call: Call[Fields, views.NewImageQuery]) -> Answer:
         """Import an image: the body is a root filesystem as tar, an OCI layout as tar, or what `docker save` writes.
 

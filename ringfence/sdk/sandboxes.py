@@ -9,7 +9,7 @@ from ringfence.sdk.asking import Asking
 from ringfence.sdk.board import V1
 from ringfence.sdk.calls import Call, Json, Repeat, given, path
 from ringfence.sdk.steps import Steps, operation
-from ringfence.sdk.views import Image, Pruned, Sandbox, SandboxLogs, SandboxStats, Snapshot
+from ringfence.sdk.views import Image, Posture, Pruned, Sandbox, SandboxLogs, SandboxStats, Snapshot
 
 State = Literal["creating", "running", "paused", "stopped", "failed", "lost", "destroyed"]
 User = Literal["agent", "root"]
@@ -136,6 +136,11 @@ class SteersSandboxes(SeesSandboxes):
     def destroy_sandbox(self, sandbox: str) -> Steps[bool]:
         """At once, with its files."""
         return self._agreed(self._remove(path(*V1, "sandboxes", sandbox), Sandbox))
+
+    @operation
+    def check_sandbox(self, sandbox: str) -> Steps[Posture]:
+        """Try its fence from inside: `verdict` is `fail` where it does not hold, `checks` says what was tried."""
+        return self._change("POST", path(*V1, "sandboxes", sandbox, "check"), Posture)
 
     @operation
     def import_image(self, name: str, archive: str | os.PathLike[str]) -> Steps[Image]:

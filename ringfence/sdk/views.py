@@ -525,6 +525,26 @@ class SandboxLogs(TypedDict):
     said: str
 
 
+class PostureCheck(TypedDict):
+    id: str
+    title: str
+    tried: str
+    found: str
+    verdict: str
+
+
+class Posture(TypedDict):
+    """What a check of a sandbox's fence came to: `pass`, `warn` or `fail`."""
+
+    verdict: str
+    passed: int
+    failed: int
+    warned: int
+    skipped: int
+    seconds: float
+    checks: list[PostureCheck]
+
+
 class ImageConfig(TypedDict):
     env: list[str]
     workdir: str

@@ -4,7 +4,7 @@ change, so that a command costs no look at the database."""
 from collections.abc import Awaitable, Callable
 
 from ringfence.fence.link.model import Link
-from ringfence.fence.model import Sandbox, User
+from ringfence.fence.model import Action, Sandbox, User, is_needed
 from ringfence.fence.service import Fence
 from ringfence.kernel.auth.model import Principal
 from ringfence.kernel.database import Database
@@ -37,6 +37,15 @@ class FencePlaces:
     async def use(self, by: Principal, ident: str) -> tuple[Place, Link]:
         sandbox = await self._find(by, ident)
         self._fence.check_use(by, sandbox)
+        return await self._reach(sandbox)
+
+    async def look(self, by: Principal, ident: str) -> tuple[Place, Link]:
+        """One that `by` may see, and that runs."""
+        sandbox = await self._find(by, ident)
+        is_needed(Action.USE, sandbox)
+        return await self._reach(sandbox)
+
+    async def _reach(self, sandbox: Sandbox) -> tuple[Place, Link]:
         self._touch(sandbox.id)
         return _place(sandbox), await self._link(sandbox)
 

@@ -17,10 +17,10 @@ pytestmark = [
 USER = "rf-ordinary"
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-SUITE = ["test_life.py", "test_native.py", "test_images.py", "test_root.py"]
-WITH_IDS = ["test_root.py"]
+SUITE = (HERE / "test_life.py", HERE / "test_native.py", HERE / "test_images.py", HERE / "test_root.py")
+KILLING = HERE.parent / "test_killing.py"
 FIRST_ID = 1_500_000_000
-WITHOUT_RIGHTS = ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+WITHOUT_RIGHTS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
 
 
 @pytest.fixture(scope="module")
@@ -42,29 +42,44 @@ def home(user: pwd.struct_passwd, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_suite_passes_for_an_ordinary_user(user: pwd.struct_passwd, home: Path) -> None:
-    run(SUITE, user, home, WITHOUT_RIGHTS, reach(home))
+    passes(user, home, *SUITE)
 
 
 @pytest.mark.skipif(not shutil.which("newuidmap") or not shutil.which("newgidmap"), reason="no newuidmap")
 def test_root_inside_is_to_be_had_by_an_ordinary_user_with_ids(user: pwd.struct_passwd, home: Path) -> None:
     given = home / "given"
     given.write_text(f"{USER}:{FIRST_ID}:65536\n")
-    ids = [f"touch {name}; mount --bind {given} {name}" for name in ("/etc/subuid", "/etc/subgid")]
-    told = run(WITH_IDS, user, home, [], "\n".join([*ids, reach(home)]))
+    ids = "\n".join(f"touch {name}; mount --bind {given} {name}" for name in ("/etc/subuid", "/etc/subgid"))
+    told = passes(user, home, HERE / "test_root.py", without=(), first=ids)
     assert int(told.rpartition(" passed")[0].split()[-1]) > 8, "they were not skipped"
 
 
-def run(suite: list[str], user: pwd.struct_passwd, home: Path, without: list[str], first: str) -> str:
+def test_whatever_is_killed_an_ordinary_user_loses_nothing_and_leaves_nothing(
+    user: pwd.struct_passwd, home: Path
+) -> None:
+    passes(user, home, "-m", "not long", KILLING)
+
+
+@pytest.mark.long
+def test_however_often_things_are_killed_an_ordinary_user_loses_nothing(user: pwd.struct_passwd, home: Path) -> None:
+    passes(user, home, "-m", "long", KILLING, within=900)
+
+
+def passes(
+    user: pwd.struct_passwd, home: Path, *arguments: str | Path, within: float = 400,
+    without: tuple[str, ...] = WITHOUT_RIGHTS, first: str = "",
+) -> str:  # fmt: skip
     """In a mount namespace where the interpreter can be reached, even when it lies in root's home."""
     command = [
         "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups",
         *without, "env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist",
-        f"--basetemp={home}/pytest", *(str(HERE / name) for name in suite),
+        f"--basetemp={home}/pytest", *map(str, arguments),
     ]  # fmt: skip
+    script = f'{first}\n{reach(home)}\nexec "$@"'
     ran = subprocess.run(
-        ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{first}\nexec \"$@\"", "sh", *command],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False,
+        ["unshare", "--mount", "--propagation=private", "sh", "-ec", script, "sh", *command],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=within, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout
