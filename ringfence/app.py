@@ -30,6 +30,7 @@ from ringfence.demo import routes as demo_routes
 from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
+from ringfence.fence.doctor import routes as doctor_routes
 from ringfence.fence.files import routes as file_routes
 from ringfence.fence.files import sockets as port_sockets
 from ringfence.fence.files.service import Files
@@ -108,7 +109,13 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     execs = Execs(settings, database)
     lives = Lives(settings, database, fence, WardenLinks(), execs, lambda: runtime or _runtime(settings))
     incoming = Incoming(settings.data / INCOMING)
-    places = execs.sandboxes = FencePlaces(database, fence, lives.link, lives.touch)
+    places = execs.sandboxes = FencePlaces(
+        database, fence, lives.link, lives.touch, lambda tx, agent: crew.check_awake(tx, agent, "run programs")
+    )
+    fence.is_frozen = lambda tx, agent: crew.standing(tx, agent).frozen
+    crew.on_halt.append(fence.halt)
+    crew.on_freeze.append(fence.freeze)
+    crew.on_thaw.append(fence.thaw)
     files = Files(database, places)
     for observe in (places.observe, lives.observe, execs.observe):
         feed.listen(observe)
@@ -148,6 +155,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         fence_routes.routes(fence, lives, incoming, settings),
+        doctor_routes.routes(settings, lives.runtime),
         posture_routes.routes(Posture(settings, database, fence, lives)),
         exec_routes.routes(execs, settings),
         file_routes.routes(files),

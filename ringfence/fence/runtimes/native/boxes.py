@@ -102,6 +102,12 @@ class Boxes:
             self._images.sweep()
         self._collect()
 
+    def forget_groups(self) -> None:
+        """Nobody will come back to this folder."""
+        for parent in dict.fromkeys(self._cgroups.parents.values()):
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+
     # What it can do
 
     def capabilities(self) -> Capabilities:
