@@ -7,7 +7,7 @@ from typing import Literal
 
 from ringfence.sdk.asking import Asking
 from ringfence.sdk.board import V1
-from ringfence.sdk.calls import Call, Json, Repeat, given, path
+from ringfence.sdk.calls import Call, Content, Json, Repeat, given, path
 from ringfence.sdk.steps import Steps, operation
 from ringfence.sdk.views import Image, Posture, Pruned, Sandbox, SandboxLogs, SandboxStats, Snapshot
 
@@ -15,6 +15,7 @@ State = Literal["creating", "running", "paused", "stopped", "failed", "lost", "d
 User = Literal["agent", "root"]
 OnCrash = Literal["restart", "stop"]
 Size = int | str
+UNPACKED_WITHIN = 3600.0  # seconds until an archive that was sent is answered
 
 
 class SeesSandboxes(Asking):
@@ -146,7 +147,8 @@ class SteersSandboxes(SeesSandboxes):
     def import_image(self, name: str, archive: str | os.PathLike[str]) -> Steps[Image]:
         """Send an archive: a root filesystem as tar, an OCI layout as tar, or what `docker save` wrote."""
         sent = Call(
-            method="POST", path=path(*V1, "images"), reads=Json(Image), query={"name": name}, file=Path(archive),
+            method="POST", path=path(*V1, "images"), reads=Json(Image), query={"name": name},
+            content=Content(Path(archive)), within=UNPACKED_WITHIN,
             repeat=Repeat.KEYED, patient=False,
         )  # fmt: skip
         return self._ask(sent)
