@@ -19,7 +19,8 @@ import uvicorn
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from ringfence.app import SANDBOXES, House, build
+from ringfence.app import House, build
+from ringfence.fence.runtimes.native.living import SANDBOXES
 from ringfence.kernel import logs, migrations
 from ringfence.kernel.auth.model import Principal, Role, TokenKind
 from ringfence.kernel.auth.routes import signin_url

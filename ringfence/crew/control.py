@@ -75,7 +75,7 @@ class Control:
     # Pausing --------------------------------------------------------------------------------------------------------
 
     def pause(self, tx: Transaction, by: Principal, name: str, reason: str, *, freeze: bool) -> Agent:
-        """Nothing new from this agent. It keeps what it holds; `freeze` also stops what it runs."""
+        """Nothing new from this agent. It keeps what it holds; `freeze` also stops it in the middle of that."""
         check_unlimited(by, "pause an agent")
         self._crew.held(tx, name)
         self._pause(tx, by, name, reason, freeze=freeze)
@@ -103,12 +103,16 @@ class Control:
 
     def _pause(self, tx: Transaction, by: Principal, name: str, reason: str, *, freeze: bool) -> None:
         tx.run(store.PAUSE, who=name, at=tx.now, reason=reason, freeze=int(freeze))
+        for hook in self._crew.on_freeze if freeze else self._crew.on_thaw:
+            hook(tx, by.actor, name, "paused")
         told = {"name": name, "reason": reason, "freeze": freeze}
         tx.record("agent_paused", by.actor, told, agent=name, subject=name)
 
     def _resume(self, tx: Transaction, by: Principal, name: str, reason: str) -> bool:
         if not tx.run(store.RESUME, who=name, at=tx.now):
             return False
+        for hook in self._crew.on_thaw:
+            hook(tx, by.actor, name, "resumed")
         tx.record("agent_resumed", by.actor, {"name": name, "reason": reason}, agent=name, subject=name)
         return True
 

@@ -524,6 +524,126 @@ class SandboxLogs(TypedDict):
     said: str
 
 
+class PostureCheck(TypedDict):
+    id: str
+    title: str
+    tried: str
+    found: str
+    verdict: str
+
+
+class Posture(TypedDict):
+    """What a check of a sandbox's fence came to: `pass`, `warn` or `fail`."""
+
+    verdict: str
+    passed: int
+    failed: int
+    warned: int
+    skipped: int
+    seconds: float
+    checks: list[PostureCheck]
+
+
+class Exec(TypedDict):
+    id: str
+    sandbox: str
+    project: str | None
+    agent: str | None
+    actor: str
+    argv: list[str]
+    cwd: str
+    terminal: bool
+    detached: bool
+    timeout: float | None
+    state: str
+    cause: str | None
+    code: int | None
+    signal: int | None
+    error: str | None
+    started_at: str
+    ended_at: str | None
+    seconds: float | None
+    stdout_bytes: int
+    stderr_bytes: int
+    stdout_kept: int
+    stderr_kept: int
+    cpu_seconds: float | None
+    memory_kib: int | None
+
+
+class ExecAnswer(Exec):
+    stdout: str
+    stderr: str
+    stdout_base64: str | None
+    stderr_base64: str | None
+    truncated: bool
+
+
+class FileEntry(TypedDict):
+    name: str
+    name_base64: str | None
+    kind: str
+    size: int
+    mode: str
+    uid: int
+    gid: int
+    modified: str
+    target: str | None
+    target_base64: str | None
+
+
+class FileEntries(TypedDict):
+    items: list[FileEntry]
+    count: int
+    cut: bool
+
+
+class FileWritten(TypedDict):
+    path: str
+    size: int
+
+
+class FileMoved(TypedDict):
+    path: str
+    to: str
+
+
+class FilesRemoved(TypedDict):
+    path: str
+    count: int
+
+
+class DirectoryMade(TypedDict):
+    path: str
+
+
+class ArchiveUnpacked(TypedDict):
+    path: str
+    count: int
+    bytes: int
+
+
+class FileChange(TypedDict):
+    """`event`: created, written, removed, moved, attributes, lost."""
+
+    event: str
+    path: str
+    path_base64: str | None
+    to: str | None
+    to_base64: str | None
+    directory: bool
+
+
+class Port(TypedDict):
+    port: int
+    addresses: list[str]
+    reachable: bool
+
+
+class Ports(TypedDict):
+    items: list[Port]
+
+
 class Snapshot(TypedDict):
     id: str
     name: str
@@ -537,6 +657,22 @@ class Snapshot(TypedDict):
 
 
 # Running it -----------------------------------------------------------------------------------------------------------
+
+
+class HostFinding(TypedDict):
+    id: str
+    title: str
+    level: str
+    found: str
+    fix: str
+
+
+class Diagnosis(TypedDict):
+    """What a host can hold up: `ok`, `warning` or `missing`."""
+
+    level: str
+    seconds: float
+    findings: list[HostFinding]
 
 
 class Me(TypedDict):
@@ -557,6 +693,34 @@ class Demo(TypedDict):
     started_at: str | None
     started_by: str | None
     lives_until: str | None
+
+
+class Person(TypedDict):
+    name: str
+    role: str
+    projects: list[str] | None
+    created_at: str
+    created_by: str
+    disabled: bool
+
+
+class Invited(Person):
+    signin_url: str
+    expires_minutes: float
+
+
+class SigninLink(TypedDict):
+    url: str
+    expires_minutes: float
+
+
+class RetentionDays(TypedDict):
+    events_days: float
+    messages_days: float
+
+
+class Removed(TypedDict):
+    removed: int
 
 
 class Token(TypedDict):
