@@ -219,7 +219,7 @@ EMPTY = {
     "activity?kind=none_such": "Nothing of that kind happened",
     "activity?event=999999": "There is no such event",
     "people?tab=tokens&q=nobody": "None of these",
-    "nowhere": "There is no such page",
+    "nowhere": "There is nothing at this address",
 }
 
 
@@ -256,7 +256,7 @@ ANYWHERE = "Project|Commands .*|Account of vera|Copy .*|Close|Agent|Of project|S
 BOARD = "Search this board|Filter|Lanes.*|Limits of .*|Close .*|.* tasks?"
 TASK = "(Comments|Dependencies|Attachments)( \\d)?|History"
 FIGURES = "Days|Charts|Tables|Zoom in|Zoom out|Arrange anew"
-LISTS = "Waiting|State|(All|Paused|Offline|Stale) \\d|Type|Capability|Find an? .*|Unacknowledged|People|Kind"
+LISTS = "Waiting|State|(All|Paused|Online|Offline|Stale) \\d|Type|Capability|Find an? .*|Unacknowledged|People|Kind"
 RECORD = "Live|Export|Kinds of events|Refusals|Newer event|Older event"
 OWN = "My tokens and sessions|New token|Filter by name or note|Revoke session of vera|Sign out|Make a link"
 LOOKS = "Light|Dark|As the system"
