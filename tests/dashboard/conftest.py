@@ -90,7 +90,7 @@ class Seat:
         """What axe finds wrong for people who do not see, hear or point as others do; in colours, or but there."""
         if not self.page.evaluate("typeof window.axe === 'object'"):
             self.page.evaluate(AXE.read_text())
-        rules = {
+        rules: dict[bool | None, dict[str, Any]] = {
             None: {},
             True: {"runOnly": ["color-contrast"]},
             False: {"rules": {"color-contrast": {"enabled": False}}},
