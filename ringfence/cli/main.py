@@ -34,6 +34,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "project": ("projects", WORK, "Projects: a board, its members, limits and files."),
     "task": ("tasks", WORK, "Tasks: units of work on a board."),
     "sandbox": ("sandboxes", WORK, "Sandboxes: machines of their own for agents, fenced."),
+    "image": ("images", WORK, "Images: root filesystems that sandboxes begin with."),
     "snapshot": ("sandboxes", WORK, "Snapshots: the files of sandboxes as they were."),
     "proposal": ("proposals", WORK, "What advisory agents want to do: approve or deny."),
     "demo": ("demo", WORK, "A made-up project whose agents work by themselves, to see a board move."),
