@@ -159,7 +159,7 @@ def test_several_are_chosen_by_mouse_and_by_keys(server: Ringfence, sit: Sit):
     page.keyboard.press("m")
     asked(page).get_by_label("Mode").select_option("manual")
     asked(page).get_by_role("button", name="Set mode").press("Enter")
-    expect(page.get_by_label("Mode of worker-1")).to_have_value("manual")
+    expect(page.get_by_label("Mode of worker-1", exact=True)).to_have_value("manual")
     paused = [each["name"] for each in server.admin.get("/api/v1/crew").json()["items"] if each["paused_at"]]
     assert paused == ["worker-2", "worker-3"]
 
