@@ -485,6 +485,7 @@ class Sandbox(TypedDict):
     best_effort: bool
     enforced: dict[str, str]
     env: dict[str, str]
+    workdir: str
     on_crash: str
     ttl: float | None
     expires_at: str | None
@@ -542,6 +543,30 @@ class Posture(TypedDict):
     skipped: int
     seconds: float
     checks: list[PostureCheck]
+
+
+class ImageConfig(TypedDict):
+    env: list[str]
+    workdir: str
+    user: str
+    entrypoint: list[str]
+    cmd: list[str]
+
+
+class Image(TypedDict):
+    name: str
+    digest: str
+    layers: list[str]
+    config: ImageConfig
+    size: int
+    format: str
+    owner: str
+    node: str
+    created_at: str
+
+
+class Pruned(TypedDict):
+    removed: list[Image]
 
 
 class Exec(TypedDict):
