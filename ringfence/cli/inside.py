@@ -175,9 +175,10 @@ def run(
     no_stdin: NoStdin = False,
     keep: Annotated[bool, Option("--keep", help="Leave the sandbox there afterwards.")] = False,
 ) -> None:
-    """Run one command in a fresh sandbox: `run -- python3 -V`. Ends with the command's own exit status.
+    """Run one command in a fresh sandbox.
 
-    The sandbox is removed afterwards, whatever happens."""
+    `ringfence run -- python3 -V`: it ends with the command's own exit status, and the sandbox is removed afterwards,
+    whatever happens."""
     words = _words(command, tty=tty)
     copies = [_copied(one) for one in copied or ()]
     name = f"run-{secrets.token_hex(4)}"
