@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli, until
+from tests.cli.conftest import Cli, Terminal, until
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 FIRST_FIVE_MINUTES = README.partition("## The first five minutes")[2].partition("\n## ")[0]
@@ -30,13 +30,13 @@ def blocks(language: str) -> list[str]:
 
 
 def commands(block: str) -> list[list[str]]:
-    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
+    lines = [shlex.split(line, comments=True) for each in block.splitlines() for line in each.split("&&")]
     assert all(words[0] == "ringfence" for words in lines)
     return [words[1:] for words in lines]
 
 
 def test_the_first_five_minutes_work_as_written(newcomer: Cli) -> None:
-    first, then = blocks("")
+    first, sandboxes, then = blocks("")
     said = [newcomer.ok(*words) for words in commands(first)]
     enrolment = said[-1].strip()
     assert enrolment.startswith("rfen_")
@@ -46,6 +46,7 @@ def test_the_first_five_minutes_work_as_written(newcomer: Cli) -> None:
     subprocess.run([sys.executable, "-c", program], env={**os.environ, **newcomer.env}, check=True, timeout=60)
     [task] = newcomer.json("task", "list", "--project", "apollo")
     assert (task["status"], task["assigned_to"]) == ("in_review", "claude")
+    try_sandboxes(newcomer, commands(sandboxes))
     follow, *steer = commands(then)
     assert follow == ["event", "tail", "-f"]
     with newcomer.start(*follow) as following:
@@ -56,3 +57,16 @@ def test_the_first_five_minutes_work_as_written(newcomer: Cli) -> None:
         until(lambda: "agent_paused" in told.readline(), "it is told that claude was paused")
         following.terminate()
     assert newcomer.json("agent", "show", "claude")["status"] == "busy"
+
+
+def try_sandboxes(newcomer: Cli, written: list[list[str]]) -> None:
+    (newcomer.home / "src").mkdir()
+    (newcomer.home / "src/dates.py").write_text("import time\n")
+    run, *stays, shell = written
+    assert newcomer.ok(*run).startswith("Python 3")
+    for words in stays:
+        newcomer.ok(*words)
+    terminal = Terminal(newcomer, *shell)
+    terminal.type("head src/*; exit\r")
+    terminal.see("import time")
+    assert terminal.end() == 0

@@ -35,7 +35,11 @@ class Incoming:
     @contextlib.asynccontextmanager
     async def named(self, path: Path, most: int) -> AsyncIterator[Path]:
         """A file of this host; a folder, an OCI layout or a root, as an archive of it."""
-        is_file, is_folder = await asyncio.to_thread(lambda: (path.is_file(), path.is_dir()))
+        is_file, is_folder, is_all = await asyncio.to_thread(
+            lambda: (path.is_file(), path.is_dir(), path.resolve() == Path("/"))
+        )
+        if is_all:
+            raise Invalid("the server's whole host is not an image: name a folder of it", code="whole_host")
         if not is_file and not is_folder:
             raise Invalid(f"there is no file or folder {str(path)!r:.300} on the server's host that it can read")
         with self._spool() as spool:

@@ -98,8 +98,8 @@ class SnapshotBody(Fields):
 
 class NewImageQuery(Fields):
     name: Annotated[str, Field(json_schema_extra={"pattern": IMAGE})] = Field(description="As `tools` or `debian:12`.")
-    path: Annotated[str, Field(max_length=4096)] | None = Field(
-        None, description="For admins: a file or folder of the server's host, instead of a body."
+    path: Annotated[str, Field(max_length=4096, pattern="^/")] | None = Field(
+        None, description="For admins: the absolute path of a file or folder of the server's host, instead of a body."
     )
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -68,6 +69,11 @@ def test_agents_stand_with_all_that_one_must_know_and_are_found(server: Ringfenc
     expect(page).to_have_url(re.compile(f"projects/{apollo}.*task={parse}"))
 
 
+def known(server: Ringfence) -> dict[str, Any]:
+    found: dict[str, Any] = server.admin.get("/api/v1/crew/claude").json()
+    return found
+
+
 def test_one_is_paused_resumed_revoked_and_unregistered_with_reasons_that_stay(server: Ringfence, sit: Sit):
     apollo = project(server)
     claude = server.agent("claude")
@@ -79,11 +85,11 @@ def test_one_is_paused_resumed_revoked_and_unregistered_with_reasons_that_stay(s
     asked(page).get_by_label("Reason").fill("Out for lunch")
     asked(page).get_by_role("button", name="Pause", exact=True).click()
     expect(page.get_by_role("complementary", name="Facts")).to_contain_text("Out for lunch")
-    paused = server.admin.get("/api/v1/crew/claude").json()
-    assert (paused["pause_reason"], paused["frozen"]) == ("Out for lunch", False)
+    until(lambda: known(server)["pause_reason"] == "Out for lunch", "the server paused it too")
+    assert known(server)["frozen"] is False
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause…")).to_be_visible()
-    assert server.admin.get("/api/v1/crew/claude").json()["paused_at"] is None
+    until(lambda: known(server)["paused_at"] is None, "the server resumed it too")
     page.keyboard.press("Shift+R")
     expect(asked(page)).to_contain_text("1 task returns to the queue")
     expect(asked(page)).to_contain_text("Parse dates")

@@ -4,11 +4,11 @@ does it say while it waits, when there is nothing, and when something is wrong."
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Error, Locator, Page, Route, expect
 
 from ringfence.kernel.auth.model import Role
 from tests.dashboard.conftest import Seat, fits, project, sitting
@@ -156,7 +156,8 @@ def held(page: Page) -> Iterator[list[Route]]:
     yield waiting
     page.unroute("**/api/v1/**")
     for route in waiting:
-        route.abort()
+        with suppress(Error):  # its page may have gone on
+            route.abort()
 
 
 def refuse(page: Page, waiting: list[Route], until: Locator) -> None:

@@ -90,6 +90,8 @@ def test_only_admins_name_files_of_the_servers_host(fence: Fenced, archive: Path
     assert fence.admin.post(IMAGES, params={"name": "y", "path": str(folder)}).json()["size"] == 7
     assert fence.admin.post(IMAGES, params={"name": "z", "path": "/dev/zero"}).status_code == 400
     assert fence.admin.post(IMAGES, params={"name": "z", "path": str(tmp_path / "nothing")}).status_code == 400
+    for other in ("", ".", "tests", "/", "/tmp/.."):
+        assert fence.admin.post(IMAGES, params={"name": "z", "path": other}).status_code == 400, other
 
 
 def test_what_is_too_large_or_empty_or_no_archive_is_refused_and_leaves_nothing(

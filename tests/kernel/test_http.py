@@ -476,7 +476,7 @@ def test_no_endpoint_is_declared_twice(server: Ringfence) -> None:
 def test_every_create_takes_a_key(server: Ringfence) -> None:
     """What does not, sets a state, which is the same the second time."""
     sets = re.compile(
-        r"/(ping|signout|prune|verify|backup|heartbeat|capabilities|autonomy|set-mode|pause|resume|ack|approve|deny|withdraw|join"
+        r"/(ping|signout|prune|verify|check|backup|heartbeat|capabilities|autonomy|set-mode|pause|resume|ack|approve|deny|withdraw|join"
         r"|leave|claim|release|assign|unassign|reviewers/\{name\}|start|stop|restart|recreate|input|signal|resize)$"
     )
     for endpoint in server.house.endpoints:

@@ -23,7 +23,7 @@ from ringfence.fence.posture.model import Report, Said, Verdict, judged
 from ringfence.fence.service import Fence
 from ringfence.kernel.auth.model import Principal
 from ringfence.kernel.database import Database, Transaction
-from ringfence.kernel.errors import Unavailable
+from ringfence.kernel.errors import Conflict, Unavailable
 from ringfence.settings import Settings
 
 PROBE = Path(__file__).parents[1] / "warden" / "probe"  # where warden/build.py puts it
@@ -61,7 +61,7 @@ class Posture:
             if exit.errno != errno.ETXTBSY:
                 break
         if exit.errno:
-            raise Unavailable(f"the probe could not be run in sandbox {sandbox.name!r}: {exit.error}", code="no_probe")
+            raise Conflict(f"the probe could not be run in sandbox {sandbox.name!r}: {exit.error}", code="no_probe")
         return said
 
 

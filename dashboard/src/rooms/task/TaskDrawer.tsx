@@ -3,7 +3,7 @@
 import { useBlocker } from '@tanstack/react-router'
 import { CircleOff, Copy, Ellipsis, Link2, Trash2, X } from 'lucide-react'
 import { Tabs } from 'radix-ui'
-import { type ReactNode, useRef, useState } from 'react'
+import { type ReactNode, useCallback, useRef, useState } from 'react'
 import { api, Problem, type Task, take } from '@/api/client'
 import { useEvents } from '@/live/refresh'
 import type { Tab } from '@/rooms/board/search'
@@ -194,9 +194,16 @@ function Content({ task, tab = 'comments', onTab, opened, onOpened, onClose }: C
   const where = { project: task.project_id, task: task.id }
   const editor = useRef<Editor>(null)
   const comment = useRef<HTMLTextAreaElement>(null)
+  const toComment = useRef(false) // asked for while the comments are on their way
+  const commentField = useCallback((field: HTMLTextAreaElement | null) => {
+    comment.current = field
+    if (toComment.current) field?.focus()
+    toComment.current = false
+  }, [])
   const writeComment = () => {
     onTab('comments')
-    requestAnimationFrame(() => comment.current?.focus())
+    toComment.current = comment.current === null
+    comment.current?.focus()
   }
   const key = (id: string, label: string, keys: string, run: () => void) => ({
     id: `task-${id}`,
@@ -241,7 +248,7 @@ function Content({ task, tab = 'comments', onTab, opened, onOpened, onClose }: C
       <Tabs.Root value={tab} onValueChange={(value) => onTab(value as Tab)} className={css.tabs}>
         <TabList where={where} />
         <Tabs.Content value="comments" className={css.tab}>
-          <Comments where={where} may={may} field={comment} />
+          <Comments where={where} may={may} field={commentField} />
         </Tabs.Content>
         <Tabs.Content value="dependencies" className={css.tab}>
           <Dependencies task={task} may={may} />
