@@ -53,13 +53,12 @@ from ringfence.kernel.http.application import Metrics, application
 from ringfence.kernel.http.endpoint import Endpoint, Server
 from ringfence.kernel.retention import routes as retention_routes
 from ringfence.kernel.retention.service import Kept, Retention
+from ringfence.privileges.folder import SANDBOXES
 from ringfence.sessions import routes as exec_routes
 from ringfence.sessions import sockets as exec_sockets
 from ringfence.sessions.places import FencePlaces
 from ringfence.sessions.service import Execs
 from ringfence.settings import Settings
-
-SANDBOXES = "sandboxes"  # the folder of the data folder that they live in
 
 
 @dataclass(frozen=True, slots=True)

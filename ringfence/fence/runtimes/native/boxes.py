@@ -40,8 +40,10 @@ HOSTNAME = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
 class Boxes:
-    def __init__(self, folder: Path, tools: Tools, ids: Ids | None = None) -> None:
+    def __init__(self, folder: Path, tools: Tools, ids: Ids | None = None, listener: int | None = None) -> None:
+        """`listener`: the user who listens on the links' sockets, where it is not who calls this."""
         self.folder = folder
+        self._listener = os.geteuid() if listener is None else listener
         self._tools = tools
         self._as_root = os.geteuid() == 0
         self._ids = ids or Ids()
@@ -68,6 +70,8 @@ class Boxes:
         for box in here.values():
             if self._as_root and (owner := box.owner) >= self._ids.base:
                 self._ids.hold(owner, box.folder)
+                if box.run.is_dir():
+                    self._let_listen(box, owner)
             if box.life() is not None:
                 (box.folder / "stopping").unlink(missing_ok=True)
         for name in self._cgroups.names() - here.keys():
@@ -106,10 +110,17 @@ class Boxes:
         owner = self._ids.take(box.folder) if self._as_root else None
         _make_folders(box, owner)
         _write_own(box.run, blueprint)
+        if owner is not None:
+            self._let_listen(box, owner)
         box.write_record(
             {"blueprint": _plain(blueprint), "image": self._host.name, "enforced": enforced.how, "owner": owner}
         )
         return enforced
+
+    def _let_listen(self, box: Box, owner: int) -> None:
+        """Who listens may write in `run` and nowhere else; it passes through `boxes/ID` as one of the others."""
+        os.chown(box.run, self._listener, owner, follow_symlinks=False)
+        box.folder.chmod(0o710 if self._listener == os.geteuid() else 0o711)
 
     def _enforceable(self, blueprint: Blueprint) -> Enforced:
         if not HOSTNAME.fullmatch(blueprint.hostname):
@@ -237,6 +248,9 @@ class Boxes:
         box.write_said(said[:-1])
         return life
 
+    def lives(self, life: Life) -> bool:
+        return boxed.is_alive(life)
+
     def said(self, sandbox: str) -> bytes:
         return self._box(sandbox).said()
 
@@ -315,8 +329,11 @@ class Boxes:
         paused = group.frozen() if group is not None and freezer else boxed.is_suspended(life)
         return Found(id=sandbox, life=life, paused=paused)
 
+    def names(self) -> list[str]:
+        return [box.sandbox for box in self._all()]
+
     def find_all(self) -> list[Found]:
-        return [found for box in self._all() if (found := self.found(box.sandbox)) is not None]
+        return [found for name in self.names() if (found := self.found(name)) is not None]
 
     def stats(self, sandbox: str) -> Stats:
         holder, life = self._living(sandbox)
@@ -365,10 +382,9 @@ def _make_folders(box: Box, owner: int | None) -> None:
             os.chown(box.disk / name, owner, owner)
     if owner is not None:
         os.chown(box.disk, owner, owner)
-        os.chown(box.run, -1, owner)
         os.chown(box.folder, -1, owner)
+        os.chown(box.run, -1, owner)
         box.run.chmod(0o750)
-        box.folder.chmod(0o710)
 
 
 def _write_own(run: Path, blueprint: Blueprint) -> None:
