@@ -21,6 +21,7 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import selectors
 import signal
 import socket
@@ -48,8 +49,10 @@ FIRST_DELAY, LONGEST_DELAY = 1.0, 30.0
 SETTLED = 60.0  # seconds a process lives until its next death counts as its first
 LOG_BYTES, LOG_FILES = 10 << 20, 3
 WORD_MOST = 1 << 16  # bytes that a process says once it is ready
+LINE_MOST = 1 << 16
 PAIRS = 8  # between server and spawner: each for one act at a time
 _PR_SET_PDEATHSIG = 1
+_STEERING = re.compile(rb"(?!\x1b\[[0-9;]{0,16}m|\t)[\x00-\x1f\x7f]")  # colours may pass
 SPAWNER = "ringfence.fence.runtimes.native.spawner"
 
 
@@ -327,7 +330,8 @@ class Process:
                 stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
                 pass_fds=(said, order, theirs.fileno(), *self._keep),
                 env={**os.environ, "HOME": str(self._home)} if self._home is not None else None,
-                process_group=0,  # Ctrl-C is for the supervisor, which passes it on once
+                # Ctrl-C is for the supervisor, which passes it on once; and nobody types for it on our terminal.
+                start_new_session=True,
                 preexec_fn=self._in_child(os.getpid(), said),  # noqa: PLW1509  the supervisor has one thread
             )  # fmt: skip
         finally:
@@ -371,9 +375,12 @@ class Process:
                 try:
                     view.enter([*view.program(), view.Needed(self._home or Path("/"), writable=True)])
                     view.become(self._user)
-                    view.check_readable(self._user)
+                    view.check_readable(self._user, view.program())
                 except OSError as error:
-                    sentence = f"the server could not become user {self._user.uid}: {error}"
+                    sentence = (
+                        f"the server is to be user {self._user.uid}, who must reach the program and the data: {error}; "
+                        "put both where others may pass, such as /opt and /var/lib"
+                    )
                     os.write(said, json.dumps({"error": sentence}).encode() + b"\n")
                     os._exit(1)
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # last: becoming another user undoes it
@@ -398,7 +405,7 @@ class Process:
             self._ready_at = time.monotonic()
             try:
                 said = json.loads(self._said)
-            except ValueError:
+            except (ValueError, RecursionError):
                 said = None
             self._heard(said if isinstance(said, dict) else {"error": "it said what nobody understands"})
 
@@ -408,6 +415,28 @@ class Process:
             self._selector.unregister(self._ready_fd)
             os.close(self._ready_fd)
             self._ready_fd = None
+
+
+class Relay:
+    """Lines for our own terminal from a process that is not to have it: it could read what is typed there."""
+
+    def __init__(self) -> None:
+        self.read_fd, self.write_fd = os.pipe()
+        self._line = b""
+
+    def take(self) -> None:
+        *lines, self._line = (self._line + os.read(self.read_fd, 1 << 16)).split(b"\n")
+        if len(self._line) > LINE_MOST:
+            lines, self._line = [*lines, self._line], b""
+        with contextlib.suppress(OSError):  # nobody reads any more
+            for line in lines:
+                os.write(2, _STEERING.sub(b" ", line) + b"\n")
+
+    def drain(self) -> None:
+        os.set_blocking(self.read_fd, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.take()
 
 
 class Log:
@@ -485,6 +514,8 @@ class Supervisor:
         self._asked_to_stop = 0
         self._told_to_stop = 0  # how many of these were passed on
         self._stop_by: float | None = None
+        self._user: User | None = None
+        self._output: Log | Relay | None = None  # where processes print; None: where we do
 
     def run(self) -> None:
         """Until asked to stop. Raises AlreadyRunning, or StartError when the server does not come up."""
@@ -498,8 +529,9 @@ class Supervisor:
         try:
             with self._listening(before) as listening, self._signals() as wake, selectors.DefaultSelector() as selector:
                 selector.register(wake, selectors.EVENT_READ, lambda: wake.recv(4096))
-                if self._log is not None:
-                    selector.register(self._log.read_fd, selectors.EVENT_READ, self._log.take)
+                self._output = self._log or (Relay() if self._user is not None else None)
+                if self._output is not None:
+                    selector.register(self._output.read_fd, selectors.EVENT_READ, self._output.take)
                 self._server = self._server_on(listening, selector)
                 self._spawner = self._spawner_of(self._user, selector) if self._user is not None else None
                 try:
@@ -510,8 +542,8 @@ class Supervisor:
                     for process in self._processes():
                         process.end()
         finally:
-            if self._log is not None:
-                self._log.drain()
+            if self._output is not None:
+                self._output.drain()
             (self._settings.data / "run/server.json").unlink(missing_ok=True)
             lock.release()
 
@@ -554,6 +586,8 @@ class Supervisor:
 
         def order() -> dict[str, Any]:
             settings = self._settings.model_dump(mode="json")
+            if isinstance(self._output, Relay) and self._settings.log_format == "auto" and os.isatty(2):
+                settings["log_format"] = "console"
             for name, paper in papers.items():
                 _rewrite(paper, self._tls(name))
                 settings[name] = f"/proc/self/fd/{paper}"
@@ -567,10 +601,12 @@ class Supervisor:
                 "spawned": self._user is not None,
             }
 
-        output = None if self._log is None else self._log.write_fd
         keep = [listening.fileno(), *papers.values()]
         home = self._settings.data if self._user is not None else None
-        return Process("ringfence.server", selector, order, self._server_said, keep, output, self._user, home)
+        return Process("ringfence.server", selector, order, self._server_said, keep, self._printed(), self._user, home)
+
+    def _printed(self) -> int | None:
+        return None if self._output is None else self._output.write_fd
 
     def _tls(self, name: str) -> Path | None:
         path: Path | None = getattr(self._settings, name)
@@ -584,16 +620,15 @@ class Supervisor:
             data, base = str(self._settings.data), self._settings.uid_base
             return {"data": data, "folder": folder.SANDBOXES, "uid_base": base, "listener": user.uid}
 
-        output = None if self._log is None else self._log.write_fd
-        return Process(SPAWNER, selector, order, self._spawner_said, output=output)
+        return Process(SPAWNER, selector, order, self._spawner_said, output=self._printed())
 
     def _processes(self) -> list[Process]:
         return [self._server, *([self._spawner] if self._spawner is not None else [])]
 
     def _start(self, process: Process) -> None:
         process.start()
-        if self._spawner is not None:
-            _introduce(self._server, self._spawner)
+        if self._spawner is not None and self._server.doorstep is not None and self._spawner.doorstep is not None:
+            introduce(self._server.doorstep, self._spawner.doorstep)
 
     def _watch(self, selector: selectors.BaseSelector) -> None:
         """Until the server has stopped because somebody wanted it to."""
@@ -646,6 +681,7 @@ class Supervisor:
             if self._first:
                 raise StartError(reason)
             self._notice(reason)
+            self._server.tell(signal.SIGKILL)
             return
         self._known_tokens = [said["token"]]
         running = Running(
@@ -693,12 +729,10 @@ def make_over(data: Path, user: User | None) -> None:
         raise StartError(f"the data folder cannot be made over to the server's user: {error}") from None
 
 
-def _introduce(server: Process, spawner: Process) -> None:
-    """The ends of new socket pairs for each, if both live; nobody else has them."""
-    if server.doorstep is None or spawner.doorstep is None:
-        return
+def introduce(server: socket.socket, spawner: socket.socket) -> None:
+    """Hand the ends of new socket pairs to each; nobody else has them."""
     pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(PAIRS)]
-    for doorstep, ends in ((server.doorstep, 0), (spawner.doorstep, 1)):
+    for doorstep, ends in ((server, 0), (spawner, 1)):
         with contextlib.suppress(OSError):  # it has died, and will be introduced when it is back
             socket.send_fds(doorstep, [b"pairs"], [pair[ends].fileno() for pair in pairs], socket.MSG_DONTWAIT)
     for pair in pairs:
@@ -733,8 +767,8 @@ def healthy(url: str, unwanted: Callable[[], bool]) -> bool:
             status, body = _ask_readyz(url)
             if status == 200:
                 return True
-            reason = json.loads(body).get("database", "")
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = _printable(str(json.loads(body)["database"]))
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError, RecursionError) as error:
             reason = str(error)
         time.sleep(0.05)
     raise StartError(f"{url}/readyz is not healthy: {reason}")
@@ -754,7 +788,7 @@ def _ask_readyz(url: str) -> tuple[int, bytes]:
     with contextlib.closing(connection):
         connection.request("GET", "/readyz")
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        return answer.status, answer.read(WORD_MOST)
 
 
 # Into the background, and out of it -----------------------------------------------------------------------------------

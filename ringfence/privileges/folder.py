@@ -45,25 +45,23 @@ def make_over(data: Path, server: User) -> None:
     """For who holds its lock. Harmless again."""
     check(data, server)
     with _opened(data, os.O_DIRECTORY) as folder:
+        before = os.fstat(folder)
+        made = (before.st_uid, before.st_gid, stat.S_IMODE(before.st_mode)) == (0, server.gid, MODE)
+        servers = [name for name in _names(folder) if name not in (*_FOLDERS, SETTINGS, *_FOREIGN)] if not made else []
+        for name in servers:
+            if not _OURS.fullmatch(name):
+                raise Surprise(f"{data} holds {name!r:.80}, which is not Ringfence's: choose another with --data")
         for name, mode in _FOLDERS.items():
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=folder)
             with _opened(name, os.O_DIRECTORY | os.O_NOFOLLOW, folder) as own:
                 os.fchmod(own, mode)
         _show_settings(data, folder, server)
-        before = os.fstat(folder)
-        if (before.st_uid, before.st_gid, stat.S_IMODE(before.st_mode)) == (0, server.gid, MODE):
-            return
-        others = [name for name in _names(folder) if name not in (*_FOLDERS, SETTINGS, *_FOREIGN)]
-        for name in others:
-            if not _OURS.fullmatch(name):
-                raise Surprise(
-                    f"{data} holds {name!r:.80}, which is not Ringfence's: choose another folder with --data"
-                )
-        for name in others:
+        for name in servers:
             _give(data / name, folder, name, before, server)
-        os.fchown(folder, 0, server.gid)
-        os.fchmod(folder, MODE)
+        if not made:
+            os.fchown(folder, 0, server.gid)
+            os.fchmod(folder, MODE)
 
 
 def _show_settings(data: Path, folder: int, server: User) -> None:

@@ -99,9 +99,9 @@ def become(user: User) -> None:
     os.chdir("/")
 
 
-def check_readable(user: User) -> None:
+def check_readable(user: User, needed: Sequence[Needed]) -> None:
     """The program as that user: a checkout made under a strict umask is for its owner alone."""
-    for each in program():
+    for each in needed:
         if not os.access(each.path, os.R_OK | os.X_OK):
             raise PermissionError(
                 f"the server runs as user {user.uid}, who cannot read {each.path}: `chmod -R go+rX {each.path}`"

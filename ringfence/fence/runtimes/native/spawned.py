@@ -139,14 +139,14 @@ class Spawned:
         try:
             answer = _answer(pair.socket, number, operation, time.monotonic() + within)
         except TimeoutError:
-            self._put_back(pair)
+            self._put_back(pair, 0)
             raise Unavailable(
                 f"the spawner did not {operation} a sandbox within {within:.0f} s", code="spawner"
             ) from None
         except (OSError, Garbled):
             pair.socket.close()
             raise _Gone from None
-        self._put_back(pair)
+        self._put_back(pair, len(self._idle))
         if answer.error is not None:
             raise answer.error
         return answer.given
@@ -170,10 +170,11 @@ class Spawned:
                 raise Unavailable("the spawner, which starts and stops sandboxes, does not run", code="spawner")
             return self._idle.pop()
 
-    def _put_back(self, pair: _Pair) -> None:
+    def _put_back(self, pair: _Pair, place: int) -> None:
+        """The last is taken next."""
         with self._changed:
             if pair.set == self._set:
-                self._idle.insert(0, pair)
+                self._idle.insert(place, pair)
                 self._changed.notify()
             else:
                 pair.socket.close()

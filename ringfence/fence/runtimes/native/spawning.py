@@ -27,9 +27,10 @@ from ringfence.fence.runtimes.model import Capabilities, Found, Unsupported
 from ringfence.fence.runtimes.native.box import NAME
 from ringfence.fence.runtimes.native.boxes import HOSTNAME
 from ringfence.kernel.errors import Conflict, Invalid, NotFound, RingfenceError, StorageFull, Unavailable
+from ringfence.supervisor import PAIRS
 
 VERSION = 1
-AT_ONCE = 8  # socket pairs, each for one act at a time; an act waits more than it works
+AT_ONCE = PAIRS  # an act waits more than it works
 REQUEST_MOST, ANSWER_MOST = 16 << 10, 160 << 10
 TEXT_MOST, ITEMS_MOST = 4096, 512
 PAGE = 256  # sandboxes in one answer
