@@ -1,6 +1,7 @@
-"""`script/bench`: a table for people, JSON for machines (bench/results/)."""
+"""`script/bench [board] [fence]`: tables for people, JSON for machines (bench/results/)."""
 
 import argparse
+import asyncio
 import json
 import os
 import platform
@@ -15,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import board, stream
+from bench import board, fence, rivals, stream
 from bench.memory import memory
 from bench.race import race
 from bench.subjects import Subject, hub, ringfence
@@ -69,6 +70,25 @@ def measure(rival: Path | None, *, quick: bool) -> dict[str, dict[str, Any]]:
         for subject in subjects:
             results[subject.name]["memory"] = asdict(memory(subject, 2_000 if quick else 20_000))
     return results
+
+
+def measure_fence(*, quick: bool) -> dict[str, Any]:
+    """Sandboxes, and right beside them what else starts a program apart from all others on this machine."""
+    count, alive = (10, 20) if quick else (100, 1000)
+    found: dict[str, Any] = {"load": os.getloadavg()[0]}
+    with ringfence(PORT) as subject:
+        asyncio.run(fence.sequential(subject, 3))  # the first look at everything is not what is measured
+        found["sequential"] = asdict(asyncio.run(fence.sequential(subject, count)))
+        found["bwrap"] = asdict(rivals.bubblewrap(count))
+        found["staggered"] = asdict(asyncio.run(fence.staggered(subject, count)))
+        found["burst"] = asdict(asyncio.run(fence.burst(subject, count)))
+        found["exec"] = asdict(asyncio.run(fence.execs(subject, 10 * count)))
+        found["fork"] = asdict(rivals.fork(10 * count))
+        found["streamed"] = asyncio.run(fence.streamed(subject, fence.STREAMED // (8 if quick else 1)))
+        found["crowd"] = asdict(asyncio.run(fence.crowd(subject, alive, alive)))
+    with rivals.docker() as docker:
+        found["docker"] = None if docker is None else rivals.of_docker(docker, count // 5)
+    return found
 
 
 def tabled(title: str, *columns: str) -> Table:
@@ -146,32 +166,92 @@ def of_rest(results: dict[str, Any]) -> Table:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="script/bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a second each: whether it runs, not how fast")
-    parser.add_argument(
-        "--hub", type=Path, metavar="FOLDER", help="a copy of the prior hub in FOLDER/hub, with a venv in FOLDER/venv"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures go (default: bench/results/)")
-    given = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    about = {
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
-        "quick": given.quick,
-    }
-    results = measure(given.hub, quick=given.quick)
-    target = given.json or Path("bench/results") / f"{about['at'].replace(':', '')}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(about | results, indent=2))
+def of_fence(found: dict[str, Any]) -> Table:
+    docker = found["docker"]
+    table = tabled(
+        f"Sandboxes, over HTTP (load {found['load']:.1f} at the start)",
+        "median ms", "p99 ms", "most ms", "beside", "median ms", "times",
+    )  # fmt: skip
+
+    def row(what: str, ours: dict[str, Any], name: str, theirs: dict[str, Any] | None) -> None:
+        table.add_row(
+            what, f"{ours['median']:.1f}", f"{ours['p99']:.1f}", f"{ours['most']:.1f}", name,
+            f"{theirs['median']:.1f}" if theirs else "–",
+            f"{theirs['median'] / ours['median']:.2f}×" if theirs else "–",
+        )  # fmt: skip
+
+    row("create and `python3 -V`", found["sequential"], "docker run", docker and docker["run"])
+    row("", found["sequential"], "bwrap … true", found["bwrap"])
+    row("… begun every 200 ms", found["staggered"], "", None)
+    row("… all at once", found["burst"]["times"], "", None)
+    row("exec `true`", found["exec"], "docker exec", docker and docker["exec"])
+    row("", found["exec"], "fork and exec", found["fork"])
+    row(f"exec among {found['crowd']['alive']:,}", found["crowd"]["exec"], "", None)
+    return table
+
+
+def of_crowd(found: dict[str, Any]) -> Table:
+    crowd, docker = found["crowd"], found["docker"]
+    table = tabled("… and what they cost", "", "docker")
+
+    def row(what: str, ours: float | None, form: str, theirs: float | None = None) -> None:
+        table.add_row(what, *("–" if one is None else form.format(one) for one in (ours, theirs)))
+
+    row(f"all of {found['burst']['times']['count']} at once, s", found["burst"]["wall"], "{:.2f}")
+    row("output streamed, MB/s", found["streamed"], "{:.0f}")
+    row("created /s", crowd["created_per_second"], "{:.0f}")
+    row("destroyed /s", crowd["destroyed_per_second"], "{:.0f}")
+    row("KiB each, idle: processes (PSS)", crowd["pss"], "{:.0f}", docker and docker["pss"])
+    row("KiB each: what the server grew by", crowd["server"], "{:.0f}")
+    row("KiB each: what the machine has less", crowd["machine"], "{:.0f}")
+    return table
+
+
+def show_board(console: Console, results: dict[str, Any], *, rival: bool) -> None:
     for table in (of_board, of_streams, of_bursts, of_rest):
         console.print(table(results))
     for name, found in results.items():
         for case, seen in found["board"].items():
             if seen["errors"]:
                 console.print(f"{name}, {case}: {seen['errors']:,} of {seen['requests']:,} requests failed")
-    if given.hub is None:
+    if not rival:
         console.print("The hub's figures are published ones, from another run; --hub FOLDER runs a copy of it here.")
+
+
+def show_fence(console: Console, found: dict[str, Any]) -> None:
+    for table in (of_fence, of_crowd):
+        console.print(table(found))
+    if found["docker"] is None:
+        console.print(f"Docker was not measured: {rivals.without_docker()}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="script/bench", description=__doc__)
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help="board, fence; both, when none is named")
+    parser.add_argument("--quick", action="store_true", help="a second each: whether it runs, not how fast")
+    parser.add_argument(
+        "--hub", type=Path, metavar="FOLDER", help="a copy of the prior hub in FOLDER/hub, with a venv in FOLDER/venv"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures go (default: bench/results/)")
+    given = parser.parse_args()
+    if unknown := set(given.rooms) - {"board", "fence"}:
+        parser.error(f"nothing is measured of {', '.join(sorted(unknown))}: board and fence are")
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    about = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
+        "quick": given.quick,
+    }
+    rooms = given.rooms or ["board", "fence"]
+    results: dict[str, Any] = measure(given.hub, quick=given.quick) if "board" in rooms else {}
+    sandboxes = measure_fence(quick=given.quick) if "fence" in rooms else None
+    target = given.json or Path("bench/results") / f"{about['at'].replace(':', '')}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(about | results | {"fence": sandboxes}, indent=2))
+    if results:
+        show_board(console, results, rival=given.hub is not None)
+    if sandboxes is not None:
+        show_fence(console, sandboxes)
     console.print(f"Figures: {target}")
 
 

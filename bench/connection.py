@@ -33,18 +33,22 @@ class Connection:
 
     async def post(self, path: str, body: object) -> int:
         """The status of the answer, once all of it has come."""
+        return (await self.ask("POST", path, body))[0]
+
+    async def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """The status of the answer, and what it holds."""
         await self.ready()
         assert self._streams is not None
         reader, writer = self._streams
-        content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\n{self._headers}Content-Length: {len(content)}\r\n\r\n"
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\n{self._headers}Content-Length: {len(content)}\r\n\r\n"
         writer.write(head.encode() + content)
         answer = (await reader.readuntil(b"\r\n\r\n")).lower()
         fields = dict(line.split(b": ", 1) for line in answer.split(b"\r\n")[1:-2])
-        await reader.readexactly(int(fields[b"content-length"]))
+        held = await reader.readexactly(int(fields[b"content-length"]))
         if fields.get(b"connection") == b"close":
             self._close()
-        return int(answer.split(b" ", 2)[1])
+        return int(answer.split(b" ", 2)[1]), held
 
     def _close(self) -> None:
         if self._streams is not None:

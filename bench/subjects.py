@@ -51,7 +51,14 @@ def ringfence(port: int) -> Iterator[Subject]:
     """As `ringfence up` runs it, on a fresh folder of the disk this is called on."""
     program = [sys.executable, "-m", "ringfence.cli.main"]
     with tempfile.TemporaryDirectory(prefix="ringfence-bench-", dir=Path.cwd()) as folder:
-        home = {**os.environ, "RINGFENCE_MESSAGE_RATE": "0", "RINGFENCE_LOG_LEVEL": "warning", "HOME": folder}
+        Path(folder).chmod(0o711)  # run by root, sandboxes are users of their own
+        home = {
+            **os.environ,
+            "RINGFENCE_MESSAGE_RATE": "0",
+            "RINGFENCE_LOG_LEVEL": "warning",
+            "RINGFENCE_QUOTA_SANDBOXES": "0",
+            "HOME": folder,
+        }
         up = [*program, "up", "--data", f"{folder}/data", "--port", str(port), "--detach"]
         subprocess.run(up, env=home, check=True, stdout=subprocess.DEVNULL)
         try:

@@ -32,6 +32,8 @@ from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.lives import Lives
+from ringfence.fence.posture import routes as posture_routes
+from ringfence.fence.posture.service import Posture
 from ringfence.fence.runtimes.model import Runtime
 from ringfence.fence.runtimes.native.boxes import Boxes
 from ringfence.fence.runtimes.native.ids import Ids
@@ -140,6 +142,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         fence_routes.routes(fence, lives, settings),
+        posture_routes.routes(Posture(settings, database, fence, lives)),
         exec_routes.routes(execs, settings),
         demo_routes.routes(demos, board.blobs),
         backup_routes.routes(settings),

@@ -1,14 +1,17 @@
-"""Writes what is generated and kept: in docs/ the HTTP reference from the endpoints and the table of settings, and the
-OpenAPI document from which the dashboard's client is made."""
+"""Writes what is generated and kept: in docs/ the HTTP reference from the endpoints, the pages of the command and the
+table of settings, and the OpenAPI document from which the dashboard's client is made."""
 
 import json
 import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from ringfence.app import build
+from ringfence.cli.document import document as cli_reference
+from ringfence.kernel import errors
 from ringfence.kernel.http.endpoint import Endpoint
 from ringfence.kernel.http.openapi import document
 from ringfence.settings import Settings
@@ -23,19 +26,31 @@ header to the next page; under `/api/v1` they are `{"items": […], "next": curs
 
 Send `Authorization: Bearer TOKEN`; with a token, a body is read as JSON whatever its content type, so
 `curl -H "Authorization: Bearer $TOKEN" -d '{"mode":"advisory"}' …` works. Unknown fields and parameters are refused by
-name. Every create takes an `Idempotency-Key`. Errors are `application/problem+json`: `detail` (and `error`) is a
-sentence, `code` is stable.
+name. Every create takes an `Idempotency-Key`: a repeat with it is answered as the first was, and one with another body
+is refused (409). A browser's cookie changes nothing without a JSON content type and the header `X-Ringfence-CSRF`.
+
+Errors are `application/problem+json`: `detail` (and `error`) is a sentence, `code` is stable.
+
+```
+ERRORS
+```
 """
 
 
 def http_reference(endpoints: list[Endpoint]) -> str:
-    parts = [HEAD]
+    parts = [HEAD.replace("ERRORS", _error_tree())]
     for tag in sorted({endpoint.tag for endpoint in endpoints}):
         parts.append(f"\n## {tag.capitalize()}\n")
         mine = [endpoint for endpoint in endpoints if endpoint.tag == tag]
         for endpoint in sorted(mine, key=lambda one: (one.path.startswith("/api/"), one.path, one.method)):
             parts.append(_described(endpoint))
     return "\n".join(parts)
+
+
+def _error_tree() -> str:
+    tree = re.search(r"(?m)^    RingfenceError\n(?:    .+\n)+", errors.__doc__ or "")
+    assert tree is not None
+    return textwrap.dedent(tree[0]).rstrip()
 
 
 def _described(endpoint: Endpoint) -> str:
@@ -76,6 +91,7 @@ def written() -> dict[Path, str]:
     operating = re.sub(marks, lambda found: f"{found[1]}\n{table}\n\n{found[2]}", operating, flags=re.S)
     return {
         DOCS / "http.md": http_reference(endpoints) + "\n",
+        DOCS / "cli.md": cli_reference(),
         DOCS / "operating.md": operating,
         DOCS.parent / "dashboard" / "openapi.json": schema + "\n",
     }

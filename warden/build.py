@@ -1,4 +1,5 @@
-"""Compiles the warden, and what starts it: `python warden/build.py [--check] [--to FOLDER] [--for x86_64|aarch64]`.
+"""Compiles the warden, what starts it, and what tries its fence:
+`python warden/build.py [--check] [--to FOLDER] [--for x86_64|aarch64]`.
 
 Takes `musl-gcc`, or the wheel `ziglang`, which also compiles for the other machine. What was built is kept until a
 source changes; `--check` only tells, by its exit status, whether it is current. Imports nothing but the standard
@@ -19,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BUILT = HERE.parent / "ringfence" / "fence" / "warden"
 STAMP = BUILT / ".stamp"
-PROGRAMS = {"warden": ("*.c", "acts/*.c"), "launch": ("launch/*.c",)}
+PROGRAMS = {"warden": ("*.c", "acts/*.c"), "launch": ("launch/*.c",), "probe": ("probe/*.c",)}
 MACHINES = ("x86_64", "aarch64")
 STRICT = ["-std=c11", "-D_GNU_SOURCE=", "-Wall", "-Wextra", "-Werror"]
 SMALL = [

@@ -23,6 +23,7 @@ _Noreturn void give_up(enum step step, const char *what);
 
 enum ids { IDS_AGENT, IDS_ROOT }; /* one id is mapped, and everything is uid 1000; or a range of them */
 
+void become_readable(void);
 void read_key(int fd, uint8_t key[32]);
 void keep_descriptors_private(void);
 void bring_network_up(void);

@@ -42,11 +42,12 @@ void loop_change(int fd, enum source source, int slot, uint32_t events)
 
 void loop_unwatch(int fd) { epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL); }
 
-/* Only those that have a meaning here. Every other one keeps its default, which for PID 1 is to be dropped at once,
-   while one that is blocked would be queued. */
+/* Only those that have a meaning here. Every other one has its default, which for PID 1 is to be dropped at once,
+   while one that is blocked would be queued. Whoever started us may have ignored some, and every program here would. */
 void loop_open(void)
 {
     sigset_t handled;
+    for (int each = 1; each < NSIG; each++) signal(each, SIG_DFL);
     sigemptyset(&handled);
     sigaddset(&handled, SIGCHLD);
     sigaddset(&handled, SIGTERM);

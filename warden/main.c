@@ -30,6 +30,7 @@ int main(int count, char **arguments)
     errno = EPERM;
     if (getpid() != 1) give_up(STEP_ARGUMENTS, "it has to be PID 1");
 
+    become_readable();
     read_key(fd, key);
     keep_descriptors_private();
     bring_network_up();

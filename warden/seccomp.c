@@ -62,16 +62,15 @@ static const short allowed[] = {
     /* sockets; `socket` and `socketpair` are below */
     SYS_accept, SYS_accept4, SYS_bind, SYS_connect, SYS_getpeername, SYS_getsockname, SYS_getsockopt, SYS_listen,
     SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_shutdown,
-    /* processes; `clone` and `personality` are below */
+    /* processes; `clone`, `personality`, and what sets another's limits are below */
     SYS_capget, SYS_capset, SYS_execve, SYS_execveat, SYS_exit, SYS_exit_group, SYS_getcpu, SYS_getegid,
     SYS_geteuid, SYS_getgid, SYS_getgroups, SYS_getpgid, SYS_getpid, SYS_getppid, SYS_getpriority, SYS_getresgid,
     SYS_getresuid, SYS_getrlimit, SYS_getrusage, SYS_getsid, SYS_gettid, SYS_getuid, SYS_get_robust_list,
-    SYS_ioprio_get, SYS_ioprio_set, NR_landlock_add_rule, NR_landlock_create_ruleset, NR_landlock_restrict_self,
-    SYS_pidfd_open, SYS_pidfd_send_signal, SYS_prctl, SYS_prlimit64, NR_process_mrelease, SYS_ptrace, SYS_rseq,
+    SYS_ioprio_get, NR_landlock_add_rule, NR_landlock_create_ruleset, NR_landlock_restrict_self,
+    SYS_pidfd_open, SYS_pidfd_send_signal, SYS_prctl, NR_process_mrelease, SYS_ptrace, SYS_rseq,
     SYS_sched_getaffinity, SYS_sched_getattr, SYS_sched_getparam, SYS_sched_get_priority_max,
-    SYS_sched_get_priority_min, SYS_sched_getscheduler, SYS_sched_rr_get_interval, SYS_sched_setaffinity,
-    SYS_sched_setattr, SYS_sched_setparam, SYS_sched_setscheduler, SYS_sched_yield, SYS_seccomp, SYS_setfsgid,
-    SYS_setfsuid, SYS_setgid, SYS_setgroups, SYS_setpgid, SYS_setpriority, SYS_setregid, SYS_setresgid,
+    SYS_sched_get_priority_min, SYS_sched_getscheduler, SYS_sched_rr_get_interval, SYS_sched_yield, SYS_seccomp,
+    SYS_setfsgid, SYS_setfsuid, SYS_setgid, SYS_setgroups, SYS_setpgid, SYS_setregid, SYS_setresgid,
     SYS_setresuid, SYS_setreuid, SYS_setrlimit, SYS_setsid, SYS_setuid, SYS_set_robust_list, SYS_set_tid_address,
     SYS_times, SYS_wait4, SYS_waitid,
     /* signals and locks */
@@ -94,6 +93,11 @@ static const short allowed[] = {
     SYS_open, SYS_pause, SYS_pipe, SYS_poll, SYS_readlink, SYS_rename, SYS_rmdir, SYS_select, SYS_set_thread_area,
     SYS_signalfd, SYS_stat, SYS_symlink, SYS_time, SYS_unlink, SYS_utime, SYS_utimes, SYS_vfork,
 #endif
+};
+
+/* With the process as their first argument. */
+static const short by_process[] = {
+    SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr, SYS_sched_setparam, SYS_sched_setscheduler,
 };
 
 static const short refused[] = {
@@ -211,6 +215,7 @@ static void look_at_others(struct program *program)
     load(program, ARGUMENT(1));
     answer_if(program, BPF_JEQ, TIOCSTI, ERROR(EPERM));
     answer_if(program, BPF_JEQ, 0x541c /* TIOCLINUX */, ERROR(EPERM));
+    answer_if(program, BPF_JEQ, TIOCSETD, ERROR(EPERM)); /* has the host's kernel load a module, too */
     answer(program, SECCOMP_RET_ALLOW);
     end_look(program, began);
 
@@ -223,13 +228,41 @@ static void look_at_others(struct program *program)
     end_look(program, began);
 }
 
+/* The warden has the agent's user, and may do what limits and priorities let one process of a user do to another: a limit
+   on its processor time would be its end. */
+static void look_at_warden(struct program *program)
+{
+    for (size_t i = 0; i < sizeof by_process / sizeof *by_process; i++) {
+        uint16_t began = begin_look(program, (uint32_t)by_process[i]);
+        load(program, ARGUMENT(0));
+        answer_if(program, BPF_JEQ, 1, ERROR(EPERM));
+        answer(program, SECCOMP_RET_ALLOW);
+        end_look(program, began);
+    }
+    static const struct { uint32_t number, all_of_a_user; } by_kind[] = {
+        {SYS_setpriority, 2 /* PRIO_USER */}, {SYS_ioprio_set, 3 /* IOPRIO_WHO_USER */},
+    };
+    for (size_t i = 0; i < sizeof by_kind / sizeof *by_kind; i++) {
+        uint16_t began = begin_look(program, by_kind[i].number);
+        load(program, ARGUMENT(0));
+        answer_if(program, BPF_JEQ, by_kind[i].all_of_a_user, ERROR(EPERM));
+        load(program, ARGUMENT(1));
+        answer_if(program, BPF_JEQ, 1, ERROR(EPERM)); /* it, or its process group */
+        answer(program, SECCOMP_RET_ALLOW);
+        end_look(program, began);
+    }
+}
+
 static void actions_of(uint8_t actions[NUMBERS])
 {
-    static const short looked_at[] = {SYS_clone, NR_clone3, SYS_socket, SYS_socketpair, SYS_ioctl, SYS_personality};
+    static const short looked_at[] = {
+        SYS_clone, NR_clone3, SYS_socket, SYS_socketpair, SYS_ioctl, SYS_personality, SYS_setpriority, SYS_ioprio_set,
+    };
     memset(actions, UNKNOWN, NUMBERS);
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) actions[allowed[i]] = ALLOW;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) actions[refused[i]] = REFUSE;
     for (size_t i = 0; i < sizeof looked_at / sizeof *looked_at; i++) actions[looked_at[i]] = LOOK;
+    for (size_t i = 0; i < sizeof by_process / sizeof *by_process; i++) actions[by_process[i]] = LOOK;
 }
 
 /* The architecture, then what needs a look at its arguments, then every number in ranges of one answer. The kernel
@@ -248,6 +281,7 @@ static void write_program(struct program *program)
     look_at_clone(program);
     look_at_sockets(program);
     look_at_others(program);
+    look_at_warden(program);
     for (uint32_t number = 0; number < NUMBERS; number++) {
         if (number + 1 < NUMBERS && actions[number + 1] == actions[number]) continue;
         add(program, BPF_JMP | BPF_K | BPF_JGT, number, 1, 0);

@@ -153,7 +153,7 @@ class Acting:
             )
 
     def no_links(self, by: Principal, *texts: str | None) -> None:
-        """What people may write and agents may not: links that lead out."""
+        """What people may write and agents may not: links that lead out. It takes a while: not for the writer."""
         for text in texts:
             if by.is_agent and text and (link := external_link(text, self._links)) is not None:
                 raise RuleBroken(

@@ -20,6 +20,7 @@ from ringfence.kernel.errors import Forbidden, NotFound, StorageFull, Unavailabl
 from ringfence.kernel.ids import new
 
 SETTLED_AFTER = 60.0  # seconds
+PIECE, OVERLAP = 64 * 1024, 4096  # characters judged at once: one pass over megabytes lets no other thread run
 SWEPT_AFTER = 3600.0  # seconds: an upload's blob may be older than its row by this much
 
 
@@ -122,7 +123,9 @@ class Files:
         """Refuse an agent's text that holds links out, where that is configured."""
         if self._filter_links and by.is_agent:
             with contextlib.suppress(UnicodeDecodeError):
-                self._acting.no_links(by, content.decode())
+                text = content.decode()
+                for start in range(0, len(text), PIECE):
+                    self._acting.no_links(by, text[start : start + PIECE + OVERLAP])
 
     def add(
         self,

@@ -67,6 +67,8 @@ class Flow:
 
     def _claimable(self, tx: Transaction, project: Project, task: Task, doer: Doer) -> None:
         where: dict[str, Any] = {"project": project.id, "agent": doer.name, "subject": task.id}
+        if doer.agent is not None:
+            self._crew.may_begin(doer.agent, "claim tasks")
         if task.held:
             raise Conflict(
                 f"Task already claimed by {task.claimed_by}: choose another from the ready queue",
@@ -153,7 +155,6 @@ class Flow:
     ) -> Task | Proposal:
         project, task = self._acting.to_change(tx, by, project_id, task_id)
         doer = self._acting.doer(tx, by, agent, "move tasks")
-        self._acting.no_links(by, going.note, going.blocked_reason)
         steps = model.path_of(task, going.to)
         takes = self._check_mover(tx, project, task, doer, going.to, approved)
         self._check_arrival(tx, project, task, doer, going, steps)

@@ -64,6 +64,7 @@ def project_routes(board: Board) -> Api:
     )
     async def create(call: Call[views.NewOwnProject, Fields]) -> Answer:
         """Create a project; its creator is its first member."""
+        await board.check_links(call.principal, call.body.name)
         return await call.commit(lambda tx: created(tx, call.principal, call.body))
 
     @api.route(
@@ -208,6 +209,7 @@ def task_routes(board: Board) -> Api:
     async def create(call: Call[views.NewTask, Fields]) -> Answer:
         """Write a task."""
         body = call.body
+        await board.check_links(call.principal, *_words(body))
 
         def use_case(tx: Transaction) -> object:
             edit = _edit(body, body.model_fields_set | {"priority"})
@@ -296,6 +298,7 @@ def task_routes(board: Board) -> Api:
     async def change(call: Call[views.TaskChange, Fields]) -> Answer:
         """Move a task (`status`), or edit it; without either, read it."""
         body, ids = call.body, (call["project_id"], call["task_id"])
+        await board.check_links(call.principal, *_words(body), body.note, body.blocked_reason)
 
         def use_case(tx: Transaction) -> object:
             agent = body.agent or None
@@ -509,6 +512,7 @@ def talk_routes(board: Board) -> Api:
     )
     async def comment(call: Call[views.CommentBody, Fields]) -> Answer:
         """Say something about the task."""
+        await board.check_links(call.principal, call.body.body)
 
         def use_case(tx: Transaction) -> views.CommentView:
             made = board.tasks.comment(tx, call.principal, call["project_id"], call["task_id"], call.body.body)
@@ -561,7 +565,7 @@ def file_routes(board: Board) -> Api:
             board.projects.find(tx, call.principal, call["project_id"], change=False)
 
         await call.read(may)
-        files.check(call.principal, content)
+        await asyncio.to_thread(files.check, call.principal, content)
         checksum = await asyncio.to_thread(blobs.put, content)
 
         def use_case(tx: Transaction) -> views.Uploaded:
@@ -666,6 +670,11 @@ def _whom(call: Call[Any, Any], agent: str | None) -> str | None:
     if agent is None and call.at_root and not call.principal.is_agent:
         raise Invalid("agent required: who claims?")
     return agent or None
+
+
+def _words(body: views.NewTask | views.TaskChange) -> tuple[str | None, ...]:
+    """What of the body people will read."""
+    return (body.title, body.description, *(body.labels or ()), *(body.required_capabilities or ()))
 
 
 def _edit(body: views.NewTask | views.TaskChange, given: Iterable[str]) -> Edit:

@@ -8,20 +8,27 @@ from ringfence.board.files import Blobs, Files
 from ringfence.board.flow import Flow
 from ringfence.board.projects import Projects
 from ringfence.board.tasks import Tasks
-from ringfence.crew.links import LinkPolicy
+from ringfence.crew.links import LinkPolicy, beside
 from ringfence.crew.proposals.service import Proposals
 from ringfence.crew.service import Crew
+from ringfence.kernel.auth.model import Principal
 from ringfence.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
+    acting: Acting
     projects: Projects
     tasks: Tasks
     flow: Flow
     dependencies: Dependencies
     files: Files
     blobs: Blobs
+
+    async def check_links(self, by: Principal, *texts: str | None) -> None:
+        """Refuse what an agent is about to write, when it leads out."""
+        if by.is_agent:
+            await beside(lambda: self.acting.no_links(by, *texts), sum(len(text) for text in texts if text))
 
 
 def board(settings: Settings, crew: Crew, proposals: Proposals) -> Board:
@@ -31,6 +38,7 @@ def board(settings: Settings, crew: Crew, proposals: Proposals) -> Board:
     tasks = Tasks(acting, dependencies, crew, proposals)
     flow = Flow(acting, dependencies, tasks, crew, proposals)
     return Board(
+        acting,
         projects,
         tasks,
         flow,

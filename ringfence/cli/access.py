@@ -198,7 +198,7 @@ def revoke_token(run: Invocation, token: Annotated[str, Argument(help="Its id, o
 @person.verb("list")
 def list_people(run: Invocation) -> None:
     """The people of this installation."""
-    run.screen.items(run.api.every("/api/v1/people", paged=False), PEOPLE, "nobody")
+    run.screen.items(run.api.every("/api/v1/people"), PEOPLE, "nobody")
 
 
 @person.verb("invite")

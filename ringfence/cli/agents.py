@@ -44,6 +44,12 @@ CHECKPOINTS = [
     Column("state", "state", prose=True),
     Column("rationale", "rationale", prose=True),
 ]
+PULSE = [
+    Column("checkpoint due", "checkpoint_due"),
+    Column("paused", "paused"),
+    Column("revoked", lambda it: it["revocation"] and it["revocation"]["revocation_id"]),
+    Column("because", lambda it: it["revocation"] and it["revocation"]["reason"], prose=True),
+]
 REVOCATIONS = [
     Column("id", "id", whole=True),
     Column("agent", "agent"),
@@ -169,9 +175,9 @@ def pause(
     reason: Reason = "",
     every: Annotated[bool, Option("--all", help="All agents.")] = False,
     type: Type = None,
-    only_new: Annotated[bool, Option("--only-new", help="Only new work stops; what runs goes on.")] = False,
+    only_new: Annotated[bool, Option("--only-new", help="Only new work stops; what was begun goes on.")] = False,
 ) -> None:
-    """Pause an agent, at once: it keeps what it holds, and may do nothing new."""
+    """Pause an agent, at once: it keeps what it holds, and may do nothing."""
     body = {"reason": reason or None, "freeze": False if only_new else None}
     if every:
         _nobody(agent)
@@ -258,6 +264,42 @@ def capabilities(
         name = find(run, agent)["name"]
         profiles = [it for it in profiles if it["agent"] == name]
     run.screen.items(profiles, PROFILES, "no agents")
+
+
+@agent.verb("acknowledge")
+def acknowledge(
+    run: Invocation, agent: Name, revocation: Annotated[str | None, Argument(help="Its id. [what waits]")] = None
+) -> None:
+    """Say that a revoked agent has halted: it may begin again."""
+    name = find(run, agent)["name"]
+    if revocation is None:
+        waits = run.api.get(at(name, "revocation"))
+        if not waits["pending"]:
+            raise Usage(f"{name} is not revoked: there is nothing to acknowledge")
+        revocation = waits["revocation_id"]
+    answer = run.api.post(at(name, "revocation", "ack"), {"revocation_id": revocation}).body
+    run.screen.done(answer, f"{name} has acknowledged {revocation}.", revocation)
+
+
+@agent.verb("heartbeat")
+def heartbeat(run: Invocation, agent: Name) -> None:
+    """Give an agent's sign of life, and show what the server has to say to it."""
+    name = find(run, agent)["name"]
+    run.screen.facts(run.api.post(at(name, "heartbeat")).body, PULSE)
+
+
+@agent.verb("checkpoint")
+def checkpoint(
+    run: Invocation,
+    agent: Name,
+    state: Annotated[str, Argument(help="What it is doing.")],
+    rationale: Annotated[str | None, Option("--rationale", "-r", help="Why.")] = None,
+    task: Annotated[str | None, Option("--task", "-t", help="The task it is about: the whole id.")] = None,
+) -> None:
+    """Submit a checkpoint of an agent: it is no longer stalled."""
+    name = find(run, agent)["name"]
+    made = run.api.post(at(name, "checkpoint"), {"state": state, "rationale": rationale, "task_id": task}).body
+    run.screen.done(made, f"Checkpoint {made['sequence']} of {name}.", made["id"])
 
 
 @agent.verb("checkpoints")

@@ -1,7 +1,6 @@
-"""Writes docs/cli.md from the commands themselves: `python -m ringfence.cli.document > docs/cli.md`."""
+"""docs/cli.md, as `script/docs` writes it from the commands themselves."""
 
 import inspect
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from ringfence.cli.problems import EXIT_CODES
 OPENING = """\
 # The command line
 
-<!-- Written by `python -m ringfence.cli.document > docs/cli.md`; a test compares them. -->
+<!-- Written by `script/docs` from the commands themselves; a test compares them. -->
 
 `ringfence NOUN VERB`: a task is made with `ringfence task create`. `ringfence --help`, `ringfence task --help` and
 `ringfence task create --help` say the same as this page.
@@ -108,7 +107,3 @@ def _options(options: list[Any]) -> Iterator[str]:
 def _choices(one: Any) -> str:
     choices = one.type_descriptor.choices
     return f" One of {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(document())

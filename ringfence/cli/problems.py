@@ -45,6 +45,7 @@ class Unreachable(Problem):
     exit_code = 7
 
 
+WARNED = 8
 INTERRUPTED = 130
 
 EXIT_CODES = {
@@ -56,6 +57,7 @@ EXIT_CODES = {
     5: "conflicts with how things stand",
     6: "asked too often",
     7: "no server answers",
+    WARNED: "as it should be, but for what was warned of (doctor; sandbox check --strict)",
     INTERRUPTED: "interrupted",
 }
 

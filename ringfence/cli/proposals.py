@@ -85,6 +85,14 @@ def deny(run: Invocation, proposal: Which, note: Note = None) -> None:
     _decide(run, proposal, "deny", note)
 
 
+@proposal.verb("withdraw")
+def withdraw(run: Invocation, proposal: Which) -> None:
+    """Take back what an agent proposed."""
+    found = run.find(proposal, "proposal", "/api/v1/proposals")
+    answer = run.api.post("/api/v1/proposals" + path(found["id"], "withdraw")).body
+    run.screen.done(answer, f"Withdrawn: {found['agent']} wanted to {found['action']}.", found["id"])
+
+
 def _decide(run: Invocation, word: str, verdict: str, note: str | None) -> None:
     found = run.find(word, "proposal", "/api/v1/proposals")
     answer = run.api.post("/api/v1/proposals" + path(found["id"], verdict), {"note": note}).body

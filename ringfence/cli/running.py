@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,12 +17,26 @@ from ringfence.cli.invocation import Invocation, alone
 from ringfence.cli.places import Contexts, Wanted, config_folder, default_data
 from ringfence.cli.problems import Problem, Unreachable
 from ringfence.cli.screen import Column, Screen, moment, say
-from ringfence.supervisor import AlreadyRunning, Lock, Log, Running, Started, StartError, Supervisor, detach, stop
+from ringfence.fence.runtimes.native.living import Living, living
+from ringfence.supervisor import (
+    AlreadyRunning,
+    Lock,
+    Log,
+    Running,
+    Started,
+    StartError,
+    Supervisor,
+    detach,
+    healthy,
+    stop,
+)
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "console", "json"]
 STARTING_WITHIN = 30.0  # seconds another `up` may take until it serves
 STOPPING_WITHIN = 30.0
+STOPPED_AT_ONCE = 8  # sandboxes
+NAMED = 5  # of those that are told of
 
 
 @alone("up")
@@ -210,18 +225,83 @@ def _wait_for(data: Path) -> Running:
 def down(
     run: Invocation,
     data: Annotated[Path | None, Option(help="The data folder it runs on.")] = None,
+    all_: Annotated[bool, Option("--all", help="Stop the sandboxes too; their files stay.")] = False,
 ) -> None:
     """Stop the Ringfence that runs here.
 
-    What is under way is finished first. It is no error when none runs.
+    What is under way is finished first. Sandboxes go on, and what runs in them, unless --all is given. It is no error
+    when none runs.
     """
     folder = (data or Path(os.environ.get("RINGFENCE_DATA") or default_data())).expanduser().absolute()
     try:
+        ended = _ask_sandboxes_to_stop(run.screen, folder) if all_ else []
         stopped = stop(folder, STOPPING_WITHIN)
+        ended += _end_sandboxes(folder) if all_ else []
+        left = living(folder)
     except PermissionError:
         raise Problem(f"the Ringfence on {folder} belongs to another user: stop it as that user, or as root") from None
-    facts = {"data": str(folder), "stopped": stopped}
-    run.screen.done(facts, f"Stopped: {folder}" if stopped else f"No Ringfence runs on {folder}.")
+    facts = {
+        "data": str(folder), "stopped": stopped, "sandboxes_stopped": _told(ended), "sandboxes_left": _told(left),
+    }  # fmt: skip
+    sentences = [f"Stopped: {folder}" if stopped else f"No Ringfence runs on {folder}."]
+    if ended:
+        sentences.append(f"Stopped {_counted(ended)}.")
+    if left:
+        hint = "" if data is None else f" --data {folder}"
+        sentences.append(f"{_counted(left)} {_go_on(left)} on; to stop that too: ringfence down --all{hint}")
+    run.screen.done(facts, "\n".join(sentences))
+
+
+def _ask_sandboxes_to_stop(screen: Screen, data: Path) -> list[Living]:
+    """The server does it, so that programs are asked to end first, and everybody is told who did it."""
+    running = Running.on(data)
+    found = living(data) if running is not None else []
+    if running is None or not found:
+        return []
+    try:
+        healthy(running.url, lambda: False)
+    except StartError as error:
+        screen.note(f"note: sandboxes are ended at once: {error}")
+        return []
+    api = Api(Wanted(data=data).place({}))
+    try:
+        with ThreadPoolExecutor(STOPPED_AT_ONCE) as pool:
+            problems = list(pool.map(lambda sandbox: _stopped(api, sandbox), found))
+    finally:
+        api.close()
+    for problem in filter(None, problems):
+        screen.note(f"note: {problem}")
+    return [sandbox for sandbox, problem in zip(found, problems, strict=True) if problem is None]
+
+
+def _stopped(api: Api, sandbox: Living) -> str | None:
+    try:
+        api.post(f"/api/v1/sandboxes/{sandbox.id}/stop")
+    except Problem as problem:
+        return f"sandbox {sandbox.name} was not stopped by the server, and is ended: {problem}"
+    return None
+
+
+def _end_sandboxes(data: Path) -> list[Living]:
+    """Those that no server stopped: there is none, or it does not answer."""
+    found = living(data)
+    for sandbox in found:
+        sandbox.box.kill()
+    return found
+
+
+def _told(sandboxes: list[Living]) -> list[dict[str, str]]:
+    return [{"id": sandbox.id, "name": sandbox.name} for sandbox in sandboxes]
+
+
+def _counted(sandboxes: list[Living]) -> str:
+    names = ", ".join(sandbox.name for sandbox in sandboxes[:NAMED])
+    more = f" and {len(sandboxes) - NAMED} more" if len(sandboxes) > NAMED else ""
+    return f"{len(sandboxes)} {'sandbox' if len(sandboxes) == 1 else 'sandboxes'} ({names}{more})"
+
+
+def _go_on(sandboxes: list[Living]) -> str:
+    return "goes" if len(sandboxes) == 1 else "go"
 
 
 @alone("status")

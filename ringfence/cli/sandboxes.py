@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from ringfence.cli import inert
 from ringfence.cli.api import Json, path
 from ringfence.cli.invocation import FULL_ID, Invocation, Noun
-from ringfence.cli.problems import Usage
+from ringfence.cli.problems import WARNED, Problem, Usage
 from ringfence.cli.screen import Column, Item, moment, plain, when
 from ringfence.kernel.sizes import written
 
@@ -88,6 +88,12 @@ TAKEN = [
     Column("of", "sandbox"),
     Column("owner", "owner"),
     Column("taken", when("created_at")),
+]
+
+CHECKED = [
+    Column("came to", "verdict", whole=True),
+    Column("check", "title", prose=True),
+    Column("what came of it", "found", prose=True),
 ]
 
 Which = Annotated[str, Argument(metavar="SANDBOX", help="Its name or id, or how the id begins.")]
@@ -251,6 +257,31 @@ def logs(
 def stats(run: Invocation, sandbox: Which) -> None:
     """What it uses now."""
     run.screen.facts(run.api.get(at(find(run, sandbox)["id"], "stats")), STATS)
+
+
+@sandbox.verb("check")
+def check(
+    run: Invocation,
+    sandbox: Which,
+    every: Annotated[bool, Option("--all", help="Show what is held up, too.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 8 where something was warned of.")] = False,
+) -> None:
+    """Try its fence from inside: exits with 1 where it does not hold."""
+    found = run.api.post(at(find(run, sandbox)["id"], "check"), {}).body
+    shown = [it for it in found["checks"] if every or it["verdict"] != "pass"]
+    if run.screen.as_json:
+        run.screen.json(found)
+    elif run.screen.quiet:
+        run.screen.text(found["verdict"])
+    else:
+        if shown:
+            run.screen.items(shown, CHECKED, "")
+        counts = [f"{found['passed']} held up", f"{found['failed']} not", f"{found['warned']} warned of"]
+        run.screen.text(f"{', '.join(counts)}, {found['skipped']} not tried; {found['seconds']:.2f} s")
+    if found["failed"]:
+        raise Exit(Problem.exit_code)
+    if found["warned"] and strict:
+        raise Exit(WARNED)
 
 
 def _act(run: Invocation, word: str, verb: str, told: str, **body: object) -> None:

@@ -31,6 +31,8 @@ STYLES = {
     "pending": "yellow", "approved": "green", "denied": "red", "failed": "red", "withdrawn": "dim", "expired": "dim",
     # sandboxes
     "creating": "cyan", "running": "green", "paused": "yellow", "stopped": "dim", "lost": "red", "destroyed": "dim",
+    # checks
+    "pass": "green", "fail": "bold red", "warn": "yellow", "skip": "dim", "missing": "bold red", "warning": "yellow",
     # people and tokens
     "admin": "bold", "viewer": "dim", "disabled": "red", "ok": "green",
 }  # fmt: skip

@@ -1,5 +1,7 @@
 """Checkpoints over HTTP."""
 
+import asyncio
+
 from typing_extensions import TypedDict
 
 from ringfence.crew.checkpoints import NEWEST, Checkpoints
@@ -26,7 +28,9 @@ def routes(checkpoints: Checkpoints) -> Api:
     async def submit(call: Call[CheckpointBody, Fields]) -> Answer:
         """Say what an agent is doing, and why. It is no longer stalled."""
         body = call.body
-        checkpoints.check_links(call["name"], body.task_id, body.state, body.rationale, body.metadata)
+        await asyncio.to_thread(
+            checkpoints.check_links, call["name"], body.task_id, body.state, body.rationale, body.metadata
+        )
 
         def use_case(tx: Transaction) -> Submitted:
             made = checkpoints.submit(

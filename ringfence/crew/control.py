@@ -75,7 +75,7 @@ class Control:
     # Pausing --------------------------------------------------------------------------------------------------------
 
     def pause(self, tx: Transaction, by: Principal, name: str, reason: str, *, freeze: bool) -> Agent:
-        """Nothing new from this agent. It keeps what it holds; `freeze` also stops what it runs."""
+        """Nothing new from this agent. It keeps what it holds; `freeze` also stops it in the middle of that."""
         check_unlimited(by, "pause an agent")
         self._crew.held(tx, name)
         self._pause(tx, by, name, reason, freeze=freeze)

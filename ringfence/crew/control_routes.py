@@ -140,7 +140,10 @@ def _pausing(api: Api, control: Control) -> None:
         access=Access.STEER, body=PauseBody, answers=StatusView,
     )  # fmt: skip
     async def pause(call: Call[PauseBody, Fields]) -> StatusView:
-        """Pause an agent, at once: it keeps what it holds, and may do nothing new."""
+        """Pause an agent, at once: it keeps what it holds, and may do nothing.
+
+        With `freeze: false` only new work stops: it claims nothing, and may end what it has begun.
+        """
         body = call.body
         agent = await call.write(
             lambda tx: control.pause(tx, call.principal, call["name"], body.reason, freeze=body.freeze)

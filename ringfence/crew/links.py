@@ -14,19 +14,23 @@ Every reading must be clean: a look-alike slash ends the host for a person, and 
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_network
-from typing import Literal
+from typing import Literal, TypeVar
 from urllib.parse import unquote
 
 from linkify_it import LinkifyIt
 from linkify_it.tlds import TLDS
+
+T = TypeVar("T")
+LONG = 2048  # characters: judging more takes longer than the event loop, or the writer's thread, may be held up
 
 
 def _words(text: str) -> frozenset[str]:
@@ -156,6 +160,11 @@ class LinkPolicy:
         if known is None or str(known) in self.exact:
             return known is not None
         return known != _EC2_METADATA and any(known in net for net in _INSIDE_NETWORKS)
+
+
+async def beside(judge: Callable[[], T], length: int) -> T:
+    """What `judge` says about texts of so many characters, found beside the event loop when they are long."""
+    return judge() if length < LONG else await asyncio.to_thread(judge)
 
 
 def external_link(text: str, policy: LinkPolicy) -> str | None:

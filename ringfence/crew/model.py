@@ -62,6 +62,7 @@ class Standing:
     capabilities: frozenset[str]
     paused_at: int | None = None
     pause_reason: str = ""
+    frozen: bool = False  # paused in the middle of what it does; else it may end that
     revoked: str | None = None  # the directive that waits to be acknowledged
     liveness: Status = Status.OFFLINE  # offline, stale, stalled or online
 

@@ -69,7 +69,10 @@ class Crew:
         return self._unregistered(tx, name) if row is None else store.standing(row)
 
     def may_work(self, tx: Transaction, name: str, doing: str) -> Standing:
-        """The agent's standing, if it may do something now; until this transaction ends nobody changes it."""
+        """The agent's standing, if it may do something now; until this transaction ends nobody changes it.
+
+        Whether it may begin something new is asked apart: one paused without a freeze ends what it has begun.
+        """
         row = tx.row(store.STANDING_HELD, name=name)
         if row is None:
             return self._unregistered(tx, name)
@@ -80,13 +83,14 @@ class Crew:
                 f"and acknowledge {standing.revoked}",
                 code="agent_revoked", agent=name, revocation_id=standing.revoked,
             )  # fmt: skip
-        if standing.paused_at is not None:
-            why = f" ({standing.pause_reason})" if standing.pause_reason else ""
-            raise Forbidden(
-                f"agent {name!r} is paused{why} and cannot {doing}: wait until an operator resumes it",
-                code="agent_paused", agent=name,
-            )  # fmt: skip
+        if standing.frozen:
+            raise _paused(standing, doing)
         return standing
+
+    def may_begin(self, standing: Standing, doing: str) -> None:
+        """Refuse new work to an agent that is paused."""
+        if standing.paused_at is not None:
+            raise _paused(standing, doing)
 
     def roster(self, tx: Transaction) -> list[tuple[str, str]]:
         """Name and type of every registered agent."""
@@ -322,6 +326,14 @@ def check_unlimited(by: Principal, what: str) -> None:
             f"you see some projects only, and agents work in all: ask an operator without that limit to {what}",
             code="limited_to_projects",
         )
+
+
+def _paused(agent: Standing, doing: str) -> Forbidden:
+    why = f" ({agent.pause_reason})" if agent.pause_reason else ""
+    return Forbidden(
+        f"agent {agent.name!r} is paused{why} and cannot {doing}: wait until an operator resumes it",
+        code="agent_paused", agent=agent.name,
+    )  # fmt: skip
 
 
 def _unknown(name: str) -> NotFound:

@@ -127,8 +127,9 @@ ABLE = Query(
 )
 
 _standing = sa.select(
-    _c.name, _c.type, _c.mode, _c.tags, _c.paused_at, _c.pause_reason, _c.revocation, _LIVENESS.label("liveness")
-).where(_c.name == p("name"), _here)
+    _c.name, _c.type, _c.mode, _c.tags, _c.paused_at, _c.pause_reason, _c.frozen, _c.revocation,
+    _LIVENESS.label("liveness"),
+).where(_c.name == p("name"), _here)  # fmt: skip
 STANDING = Query(_standing)
 # Revoking and pausing wait for whoever read this, and then see what they did.
 STANDING_HELD = Query(_standing.with_for_update(key_share=True))
@@ -293,9 +294,11 @@ def agent(row: Row) -> Agent:
 
 
 def standing(row: Row) -> Standing:
-    name, kind, mode, tags, paused_at, pause_reason, revoked, liveness = row
+    name, kind, mode, tags, paused_at, pause_reason, frozen, revoked, liveness = row
     able = frozenset(normalised(json.loads(tags)))
-    return Standing(name, True, kind, Mode(mode), able, paused_at, pause_reason, revoked, Status(liveness))
+    return Standing(
+        name, True, kind, Mode(mode), able, paused_at, pause_reason, bool(frozen), revoked, Status(liveness)
+    )
 
 
 def revocation(row: Row) -> Revocation:

@@ -76,7 +76,7 @@ class AllAutonomyBody(Fields):
 
 class PauseBody(Fields):
     reason: Text = ""
-    freeze: bool = Field(True, description="false: only new work stops; what runs goes on.")
+    freeze: bool = Field(True, description="false: only new work stops; what was begun goes on.")
 
 
 class PauseAllBody(PauseBody):

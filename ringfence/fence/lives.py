@@ -21,6 +21,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ringfence.fence.keys import Keys
@@ -220,6 +221,10 @@ class Lives:
             return owner.link
         await self._awaited(self._reconciled)
         return await self._links.link(sandbox.id, GREETING)
+
+    def link_folder(self, sandbox: Sandbox) -> Path:
+        """The host's folder that it sees as /run/ringfence, and cannot write."""
+        return self._living_runtime().link_folder(sandbox.id)
 
     def touch(self, sandbox_id: str) -> None:
         """Something runs in it: it is not idle."""

@@ -12,18 +12,24 @@ from ringfence.sdk.views import (
     AllModes,
     Demo,
     Done,
+    Invited,
     LoggedEvent,
     Me,
     Message,
     Mode,
     NewToken,
     Paused,
+    Person,
     Policy,
+    ProjectItem,
     Proposal,
     Registered,
+    Removed,
     Resumed,
+    RetentionDays,
     Revocation,
     Revoked,
+    SigninLink,
     Standing,
     Tagged,
     Token,
@@ -31,12 +37,23 @@ from ringfence.sdk.views import (
 )
 
 ModeName = Literal["fully_autonomous", "advisory", "manual"]
+RoleName = Literal["viewer", "operator", "admin"]
 
 
 class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
     @operation
     def me(self) -> Steps[Me]:
         return self._get(path(*V1, "me"), Me)
+
+    # Projects -------------------------------------------------------------------------------------------------------
+
+    @operation
+    def change_project(
+        self, project_id: str, *, name: str | None = None, visibility: Literal["open", "members"] | None = None
+    ) -> Steps[ProjectItem]:
+        """Rename a project, or open it to all agents or to its members only."""
+        wanted = given(name=name, visibility=visibility)
+        return self._change("PATCH", path(*V1, "projects", project_id), ProjectItem, wanted)
 
     # Agents ---------------------------------------------------------------------------------------------------------
 
@@ -90,7 +107,7 @@ class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
 
     @operation
     def pause_agent(self, agent: str, reason: str = "", *, freeze: bool = True) -> Steps[Standing]:
-        """Let an agent do nothing more until it is resumed; `freeze=False`: what runs goes on."""
+        """Let an agent do nothing more until it is resumed; `freeze=False`: it begins nothing new."""
         return self._change("POST", path("agents", agent, "pause"), Standing, {"reason": reason, "freeze": freeze})
 
     @operation
@@ -147,7 +164,37 @@ class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
         """Acknowledge a message, in the place of an agent when one is named."""
         return self._agreed(self._change("POST", path("messages", message_id, "ack"), Done, given(agent=agent)))
 
-    # Tokens ---------------------------------------------------------------------------------------------------------
+    # People and tokens ----------------------------------------------------------------------------------------------
+
+    @operation
+    def list_people(self) -> Steps[list[Person]]:
+        return self._list(path(*V1, "people"), Person)
+
+    @operation
+    def invite_person(
+        self, name: str, role: RoleName = "viewer", *, projects: Iterable[str] | None = None
+    ) -> Steps[Invited]:
+        """The answer's `signin_url` lets them in, once; `projects` None: they see all."""
+        return self._create(path(*V1, "people"), Invited, name=name, role=role, projects=_listed(projects))
+
+    @operation
+    def change_person(
+        self,
+        name: str,
+        *,
+        role: RoleName | None = None,
+        projects: Iterable[str] | None = None,
+        all_projects: bool | None = None,
+        disabled: bool | None = None,
+    ) -> Steps[Person]:
+        """What is not given stays as it is. It applies at once, to what they are signed in with too."""
+        wanted = given(role=role, projects=_listed(projects), all_projects=all_projects, disabled=disabled)
+        return self._change("PATCH", path(*V1, "people", name), Person, wanted)
+
+    @operation
+    def create_signin_link(self, person: str | None = None) -> Steps[SigninLink]:
+        """A link that signs a browser in, once: yours, or (for admins) somebody else's."""
+        return self._create(path(*V1, "signin-links"), SigninLink, person=person)
 
     @operation
     def create_enrolment(
@@ -174,7 +221,7 @@ class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
     def create_token(
         self,
         name: str,
-        role: Literal["viewer", "operator", "admin"] = "viewer",
+        role: RoleName = "viewer",
         *,
         projects: Iterable[str] | None = None,
         note: str = "",
@@ -234,6 +281,35 @@ class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
     def verify_audit(self, head: str | None = None) -> Steps[Verdict]:
         """Whether the record is as it was written."""
         return self._get(path(*V1, "audit", "verify"), Verdict, head=head)
+
+    # How long things are kept ---------------------------------------------------------------------------------------
+
+    @operation
+    def get_retention(self) -> Steps[RetentionDays]:
+        """How many days events, and acknowledged messages, are kept; 0: for ever."""
+        return self._get(path(*V1, "retention"), RetentionDays)
+
+    @operation
+    def set_retention(
+        self, *, events_days: float | None = None, messages_days: float | None = None
+    ) -> Steps[RetentionDays]:
+        """From now on; what is not given stays as it is."""
+        wanted = given(events_days=events_days, messages_days=messages_days)
+        return self._change("PUT", path(*V1, "retention"), RetentionDays, wanted)
+
+    @operation
+    def prune_audit(self, days: float) -> Steps[int]:
+        """Remove older events, now; how many went. The chain goes on, and verifies."""
+        return self._prune("audit", days)
+
+    @operation
+    def prune_messages(self, days: float) -> Steps[int]:
+        """Remove what expired, and what was acknowledged or set aside so long ago; how many deliveries went."""
+        return self._prune("messages", days)
+
+    def _prune(self, what: str, days: float) -> Steps[int]:
+        pruned = yield from self._change("POST", path(*V1, what, "prune"), Removed, {"days": days})
+        return pruned["removed"]
 
 
 def _listed(values: Iterable[str] | None) -> list[str] | None:

@@ -7,7 +7,7 @@ from ringfence.sdk.asking import Asking
 from ringfence.sdk.board import V1
 from ringfence.sdk.calls import given, path
 from ringfence.sdk.steps import Steps, operation
-from ringfence.sdk.views import Sandbox, SandboxLogs, SandboxStats, Snapshot
+from ringfence.sdk.views import Posture, Sandbox, SandboxLogs, SandboxStats, Snapshot
 
 State = Literal["creating", "running", "paused", "stopped", "failed", "lost", "destroyed"]
 User = Literal["agent", "root"]
@@ -134,6 +134,11 @@ class SteersSandboxes(SeesSandboxes):
     def destroy_sandbox(self, sandbox: str) -> Steps[bool]:
         """At once, with its files."""
         return self._agreed(self._remove(path(*V1, "sandboxes", sandbox), Sandbox))
+
+    @operation
+    def check_sandbox(self, sandbox: str) -> Steps[Posture]:
+        """Try its fence from inside: `verdict` is `fail` where it does not hold, `checks` says what was tried."""
+        return self._change("POST", path(*V1, "sandboxes", sandbox, "check"), Posture)
 
     @operation
     def snapshot_sandbox(self, sandbox: str, name: str | None = None) -> Steps[Snapshot]:

@@ -524,6 +524,26 @@ class SandboxLogs(TypedDict):
     said: str
 
 
+class PostureCheck(TypedDict):
+    id: str
+    title: str
+    tried: str
+    found: str
+    verdict: str
+
+
+class Posture(TypedDict):
+    """What a check of a sandbox's fence came to: `pass`, `warn` or `fail`."""
+
+    verdict: str
+    passed: int
+    failed: int
+    warned: int
+    skipped: int
+    seconds: float
+    checks: list[PostureCheck]
+
+
 class Snapshot(TypedDict):
     id: str
     name: str
@@ -557,6 +577,34 @@ class Demo(TypedDict):
     started_at: str | None
     started_by: str | None
     lives_until: str | None
+
+
+class Person(TypedDict):
+    name: str
+    role: str
+    projects: list[str] | None
+    created_at: str
+    created_by: str
+    disabled: bool
+
+
+class Invited(Person):
+    signin_url: str
+    expires_minutes: float
+
+
+class SigninLink(TypedDict):
+    url: str
+    expires_minutes: float
+
+
+class RetentionDays(TypedDict):
+    events_days: float
+    messages_days: float
+
+
+class Removed(TypedDict):
+    removed: int
 
 
 class Token(TypedDict):

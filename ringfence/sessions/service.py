@@ -4,8 +4,9 @@
                      │                                          ├─► answered
               output ──► Output     EXITED ──► row, exec_ended ─┘──► FORGET
 
-START does not wait for the first commit; nobody is answered before it. The end is forgotten by the warden after the
-second: a server that dies before that hears of it again.
+START does not wait for the first commit; nobody is answered before it. Only where the request has a key it waits: who
+sends that again must be recognised, even by a server that did not see it. The end is forgotten by the warden after the
+second commit: a server that dies before that hears of it again.
 """
 
 import asyncio
@@ -16,9 +17,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from ringfence.fence.link.model import Channel, Exit, Link, Session, Start, Whom
+from ringfence.fence.link.model import Channel, Exit, Link, Session, Start, Whom, Why
 from ringfence.kernel import ids
 from ringfence.kernel.auth.model import Principal
 from ringfence.kernel.clock import DAY
@@ -32,6 +33,7 @@ from ringfence.settings import Settings
 
 READ = 256 << 10  # bytes of kept output handed on at once
 PRUNED_AT_ONCE = 500
+ERROR = 1024  # characters of why one could not be started
 AGAIN = 10.0  # seconds until an end that could not be written is written again
 LAST = "zzzz"  # above every id
 # After these nothing runs in a sandbox any more.
@@ -130,14 +132,21 @@ class Execs:
     ) -> Running:
         running = self._prepared(by, place, command)
         raw, exec = ids.raw(running.exec.id), running.exec
+        columns = store.columns(exec, *(key or (None, None)))
+        write = partial(self._database.submit, lambda tx: _add(tx, by.actor, exec, columns), by.actor)
+        if key is not None:
+            await (committed := write())
         self._running[raw] = running
         try:
             session = running.session = await link.start(_start(raw, place, command), self)
-        except BaseException:
-            del self._running[raw]
+        except BaseException as error:
+            if key is None:
+                del self._running[raw]
+            else:
+                self._not_begun(raw, error)
             raise
-        columns = store.columns(exec, *(key or (None, None)))
-        committed = self._database.submit(lambda tx: _add(tx, by.actor, exec, columns), by.actor)
+        if key is None:
+            committed = write()
         if command.stdin:
             running.feeding = asyncio.ensure_future(_fed(session, command.stdin, end=not command.more_input))
         try:
@@ -147,6 +156,12 @@ class Execs:
                 session.signal(9)  # what nobody will know of, or waits for, must not run
             raise
         return running
+
+    def _not_begun(self, raw: bytes, error: BaseException) -> None:
+        """It was written down, and could not be started: the request may be made again with its key."""
+        exec = self._running[raw].exec
+        self._database.submit(lambda tx: tx.run(store.FORGET_KEY, id=exec.id)).add_done_callback(_noted)
+        self.ended(raw, Exit(why=Why.FAILED, code=126, error=str(error)[:ERROR]), lambda: None)
 
     def _prepared(self, by: Principal, place: Place, command: Command) -> Running:
         exec = Exec(
@@ -390,9 +405,9 @@ async def _fed(session: Session, data: bytes, *, end: bool) -> None:
             await session.end_input()
 
 
-def _noted(answer: "asyncio.Future[None]") -> None:
+def _noted(answer: "asyncio.Future[Any]") -> None:
     if not answer.cancelled() and (error := answer.exception()) is not None:
-        log.warning("what execs said in a destroyed sandbox was not removed: %s", error)
+        log.warning("what became of execs was not all written down: %s", error)
 
 
 def _start(raw: bytes, place: Place, command: Command) -> Start:

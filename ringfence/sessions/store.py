@@ -88,6 +88,7 @@ END = Query(
 )  # fmt: skip
 EXEC = Query(sa.select(*_SHOWN).where(c.id == p("id")))
 KEYED = Query(sa.select(c.id, c.request).where(c.key == p("key")))
+FORGET_KEY = Query(sa.update(execs).where(c.id == p("id")).values(key=sa.null(), request=sa.null()))
 OPEN = Query(sa.select(*_SHOWN).where(c.ended_at.is_(None)).order_by(c.id))
 OUT_DATA = Query(sa.select(c.out_data).where(c.id == p("id")))
 ERR_DATA = Query(sa.select(c.err_data).where(c.id == p("id")))

@@ -531,6 +531,50 @@ def test_the_mode_for_all_counts_for_names_that_nobody_registered(fresh: Ringfen
     assert project.show(task)["claimed_by"] is None
 
 
+def test_an_agent_paused_without_a_freeze_ends_what_it_began_and_begins_nothing(project_on_either: Project):
+    project = project_on_either
+    agent = project.agent()
+    begun, held = project.claimed(project.task(), agent), project.claimed(project.task(), agent)
+    assert project.move(begun, "in_progress", agent).status_code == 200
+    given = project.task()
+    assert project.assign(given, agent).status_code == 200
+    free = project.task(status="ready")
+    project.admin.post(f"/agents/{agent.name}/pause", json={"reason": "lunch", "freeze": False})
+    for attempt in (
+        project.claim(free, agent),
+        project.claim(free, agent=agent.name),
+        project.claim(given, agent),
+        project.move(given, "in_progress", agent),
+        project.move(free, "in_progress", agent=agent.name),
+        agent.client.post(f"/api/v1{project.path}/claim-next", json={}),
+    ):
+        assert "lunch" in refused(attempt, 403, "agent_paused")["error"]
+    assert project.claim(held, agent).status_code == 200  # which it has
+    assert project.act(begun, "comments", agent, body="nearly").status_code == 201
+    for task, status in ((begun, "in_review"), (held, "in_progress"), (held, "in_review")):
+        assert project.move(task, status, agent).json()["status"] == status
+    message = agent.client.post("/messages/send", json={"to": "admin", "content": "done"})
+    assert message.status_code == 200, message.text
+    project.admin.post(f"/agents/{agent.name}/autonomy", json={"mode": "advisory"})
+    wish = project.move(held, "in_progress", agent).json()["proposal"]["id"]
+    assert project.admin.post(f"/api/v1/proposals/{wish}/approve", json={}).status_code == 200
+    project.admin.post(f"/agents/{agent.name}/autonomy", json={"mode": "fully_autonomous"})
+    project.admin.post(f"/agents/{agent.name}/pause")  # and now with one
+    refused(project.move(held, "in_review", agent), 403, "agent_paused")
+    project.admin.post(f"/agents/{agent.name}/resume")
+    assert project.claim(given, agent).status_code == 200
+
+
+def test_what_a_paused_agent_wanted_to_claim_waits_until_it_is_resumed(project: Project):
+    agent = project.agent()
+    project.admin.post(f"/agents/{agent.name}/autonomy", json={"mode": "advisory"})
+    wish = project.claim(project.task(), agent).json()["proposal"]["id"]
+    project.admin.post(f"/agents/{agent.name}/pause", json={"freeze": False})
+    refused(project.admin.post(f"/api/v1/proposals/{wish}/approve", json={}), 409, "agent_paused")
+    project.admin.post(f"/agents/{agent.name}/resume")
+    assert project.admin.post(f"/api/v1/proposals/{wish}/approve", json={}).json()["state"] == "approved"
+
+
 @pytest.mark.parametrize("how", ["pause", "revoke"])
 def test_a_halted_agent_does_nothing_on_the_board_itself_or_through_an_operator(how: str, project: Project):
     agent = project.agent()

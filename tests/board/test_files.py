@@ -6,6 +6,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from ringfence.board.files import Blobs
+from ringfence.board.files import PIECE, Blobs
 from ringfence.kernel.errors import StorageFull
 from tests.board.conftest import Project, refused
 from tests.board.test_projects import pages
-from tests.harness import Ringfence
+from tests.harness import Ringfence, running
 
 MIB = 1 << 20
 
@@ -296,6 +297,39 @@ def files_no_larger_than(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_where_that_is_asked_for_agents_upload_no_text_with_links(tmp_path: Path, template: Path):
+    with running(tmp_path, template, link_filter_files=True) as server:
+        project = Project(server)
+        agent = project.agent()
+
+        padding = "print(value)\n" * 20_000
+        for edge in range(PIECE - 30, PIECE + 1, 10):  # also where one piece ends and the next begins
+            text = f"{padding[:edge]} http://evil.technology/x {padding[:edge]}"
+            refused(upload(project, "a.txt", text.encode(), agent), 400, "external_link")
+        assert upload(project, "code.py", padding.encode(), agent).status_code == 200
+        assert upload(project, "binary", b"\xff\xfe http://evil.com", agent).status_code == 200
+        assert upload(project, "a.txt", b"http://example.com").status_code == 200
+
+
+def test_a_long_text_is_judged_beside_everybody_else(tmp_path: Path, template: Path):
+    with running(tmp_path, template, link_filter_files=True) as server:
+        project = Project(server)
+        agent = project.agent()
+        text = ("The quick brown fox. It jumps e.g. over a[0] = b. " * 200_000)[: 10 << 20].encode()
+        with ThreadPoolExecutor(1) as pool:
+            uploading = pool.submit(upload, project, "long.txt", text, agent)
+            began = time.monotonic()
+            waited = [0.0]
+            while not uploading.done():
+                asked = time.monotonic()
+                project.task()
+                waited.append(time.monotonic() - asked)
+            took = time.monotonic() - began
+        assert uploading.result().status_code == 200
+        assert len(waited) > 10
+        assert max(waited) < took / 2, "a write waited for the judging of a text"
 
 
 def test_a_full_disk_leaves_nothing_half_written(fresh: Ringfence):

@@ -46,6 +46,15 @@ def test_an_agent_puts_no_links_into_comments_titles_and_descriptions(project: P
     url = f"{project.path}/tasks"
     refused(agent.client.post(url, json={"title": "see http://evil.com"}), 400, "external_link")
     refused(agent.client.post(url, json={"title": "x", "description": "see //evil.com"}), 400, "external_link")
+    refused(agent.client.post(url, json={"title": "x", "labels": ["http://evil.com"]}), 400, "external_link")
+    needs = {"title": "x", "required_capabilities": ["http://evil.com"]}
+    refused(agent.client.post(url, json=needs), 400, "external_link")
+    refused(agent.client.post("/projects", json={"name": "evil.com/x", "creator": agent.name}), 400, "external_link")
+    mine = agent.client.post(url, json={"title": "mine"}).json()["id"]
+    for edit in ({"title": "evil.com/x"}, {"description": "evil.com/x"}, {"labels": ["evil.com/x"]}):
+        refused(agent.client.patch(f"{url}/{mine}", json=edit), 400, "external_link")
+    told = project.admin.get("/api/v1/audit", params={"kind": "refused", "agent": agent.name}).json()["items"]
+    assert {event["data"]["code"] for event in told} == {"external_link"}
     assert project.act(task, "comments", body="https://example.com/people/may").status_code == 201
 
 

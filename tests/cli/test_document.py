@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs/cli.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == document(), "run: python -m ringfence.cli.document > docs/cli.md"
+    assert PAGE.read_text() == document(), "run: script/docs"
 
 
 def test_every_command_and_option_says_what_it_is_for() -> None:

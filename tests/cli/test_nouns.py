@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -262,6 +263,30 @@ def test_checkpoints(office: Cli, agent: str) -> None:
     assert office.json("agent", "checkpoints", agent) == []
     office.api("POST", f"/agents/{agent}/checkpoint", state="half way", rationale="it works")
     assert "half way" in office.ok("agent", "checkpoints", agent)
+
+
+def test_an_agent_without_an_sdk_lives_by_the_command(office: Cli, name: Callable[[str], str], project: str) -> None:
+    token = office.ok("agent", "register", name("codex"), "-q").strip()
+    task = office.ok("task", "create", "Mend", "-p", project, "--ready", "-q").strip()
+    agent: dict[str, Any] = {"RINGFENCE_TOKEN": token}
+    assert office.json("task", "claim-next", "-p", project, **agent)["task"]["id"] == task
+    made = office.json("agent", "checkpoint", name("codex"), "half way", "-r", "it fits", "-t", task, **agent)
+    assert made["sequence"] == 1
+    assert "half way" in office.ok("agent", "checkpoints", name("codex"), **agent)
+    assert office.json("agent", "show", name("codex"))["current_task_id"] == task
+    assert office.json("agent", "heartbeat", name("codex"), **agent)["paused"] is False
+    assert office("agent", "acknowledge", name("codex"), **agent).code == 2
+    directive = office.ok("agent", "revoke", name("codex"), "-r", "stop there", "-q", "--yes").strip()
+    heard = office.ok("agent", "heartbeat", name("codex"), **agent)
+    assert directive in heard
+    assert "stop there" in heard
+    assert office("agent", "acknowledge", name("codex"), "rev_nonsense", **agent).code == 3
+    assert directive in office.ok("agent", "acknowledge", name("codex"), **agent)
+    assert office.json("agent", "show", name("codex"))["status"] == "online"
+    office.ok("agent", "mode", name("codex"), "advisory")
+    asked = office.json("task", "claim", task, **agent)["proposal"]["id"]
+    office.ok("proposal", "withdraw", asked, **agent)
+    assert office.json("proposal", "show", asked)["state"] == "withdrawn"
 
 
 def test_an_agents_name_may_be_shortened(office: Cli, agent: str) -> None:

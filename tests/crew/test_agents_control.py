@@ -35,14 +35,14 @@ def revoke(server: Ringfence, name: str, **body: object) -> str:
 
 def test_a_paused_agent_may_not_work_until_it_is_resumed(either: Ringfence):
     either.agent("claude")
-    answer = either.admin.post("/agents/claude/pause", json={"reason": "lunch", "freeze": False})
+    answer = either.admin.post("/agents/claude/pause", json={"reason": "lunch"})
     assert answer.json() == {"name": "claude", "status": "busy"}
     assert may_work(either, "claude") == "agent_paused"
     assert either.admin.post("/agents/claude/resume").json() == {"name": "claude", "status": "online"}
     assert may_work(either, "claude") == "yes"
     [paused], [resumed] = events(either, "agent_paused"), events(either, "agent_resumed")
     assert (paused["name"], paused["reason"], paused["freeze"], paused["by"]) == (
-        "claude", "lunch", False, "operator:admin",
+        "claude", "lunch", True, "operator:admin",
     )  # fmt: skip
     assert resumed["name"] == "claude"
 

@@ -381,7 +381,7 @@ def test_a_verification_that_the_server_cuts_off_is_said_to_be(server: Ringfence
     page = sit().go("activity")
     page.route("**/api/v1/audit/verify", lambda route: route.fulfill(body="", content_type="text/event-stream"))
     chain(page).get_by_role("button", name="Verify now").click()
-    expect(page.get_by_text("The server stopped before the end")).to_be_visible()
+    expect(page.get_by_text("The server stopped before the end: verify once more.", exact=True)).to_be_visible()
     expect(chain(page).get_by_role("button", name="Verify now")).to_be_visible()
 
 

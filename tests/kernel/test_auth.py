@@ -215,6 +215,16 @@ def test_who_loses_something_cannot_keep_it_in_a_script(server: Ringfence, less:
     assert ann.get(ME).status_code == 200
 
 
+def test_people_are_listed_by_name_in_pages(either: Ringfence) -> None:
+    for name in ("carl", "ann", "bob"):
+        invite(either, name)
+    first = either.admin.get("/api/v1/people", params={"limit": 2}).json()
+    rest = either.admin.get("/api/v1/people", params={"limit": 2, "cursor": first["next"]}).json()
+    assert [person["name"] for person in first["items"] + rest["items"]] == ["ann", "bob", "carl"]
+    assert rest["next"] is None
+    assert len(either.admin.get("/api/v1/people").json()["items"]) == 3
+
+
 def test_an_enrolment_token_has_as_many_uses_as_it_was_given_in_a_race_too(either: Ringfence) -> None:
     token = either.admin.post("/api/v1/enrolments", json={"uses": 3}).json()["token"]
     clients = [either.client(token) for _ in range(12)]

@@ -84,6 +84,10 @@ def test_a_body_that_cannot_be_understood_is_refused_with_a_reason(server: Ringf
     assert post(server, body).is_problem(400)
 
 
+def test_a_body_that_is_no_object_is_told_what_to_be(server: Ringfence) -> None:
+    assert post(server, b"[1]").json["detail"] == "the body must be a JSON object: {…}"
+
+
 def test_a_hundred_thousand_levels_are_too_many(tmp_path: Path, template: Path) -> None:
     with running(tmp_path / "data", template) as server:
         for body in (b"[" * 100_000, b'{"a":' * 100_000, b"[" * 100_000 + b"]" * 100_000):

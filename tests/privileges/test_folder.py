@@ -69,7 +69,7 @@ def in_the_place_of(path: Path, target: Path) -> None:
 
 PLANTED: dict[str, Callable[[Path, Path], object]] = {
     "a link to a file": lambda data, secret: os.symlink(secret, data / "files/link"),  # noqa: PTH211
-    "a second name": lambda data, secret: os.link(secret, data / "files/second"),  # noqa: PTH200
+    "a second name": lambda data, secret: os.link(secret, data / "files/second"),
     "a link in the place of the database": lambda data, secret: in_the_place_of(data / "ringfence.db", secret),
     "a pipe": lambda data, secret: os.mkfifo(data / "files/pipe"),
     "another user's file": lambda data, secret: os.chown(data / "ringfence.db", 12345, 12345),

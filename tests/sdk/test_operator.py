@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import httpx
 import pytest
 
+from ringfence.kernel.auth.model import Role
 from ringfence.sdk import errors
 from tests.harness import Ringfence
 from tests.sdk.conftest import Twin
@@ -55,6 +57,8 @@ def test_modes_are_set_for_one_and_for_all(operator: Any) -> None:
 def test_agents_are_paused_resumed_and_revoked(operator: Any, twin: Twin) -> None:
     agent = twin.registered("claude")
     assert operator.pause_agent("claude", "reviewing", freeze=False) == {"name": "claude", "status": "busy"}
+    agent.send_message("hermes", "I end what I began")
+    operator.pause_agent("claude")
     with pytest.raises(errors.Forbidden) as caught:
         agent.send_message("hermes", "hello")
     assert caught.value.code == "agent_paused"
@@ -134,6 +138,50 @@ def test_tokens_are_made_and_revoked(operator: Any, twin: Twin) -> None:
     enrolment = operator.create_enrolment(uses=2, note="for the lab")
     assert enrolment["uses_left"] == 2
     assert twin.agent("claude", enrolment=enrolment["token"]).ensure_registered()
+
+
+def test_people_are_invited_with_a_role_and_projects_and_changed(operator: Any, twin: Twin) -> None:
+    project, other = (operator.create_project(name)["id"] for name in ("apollo", "other"))
+    invited = operator.invite_person("bob", "operator", projects=[project])
+    assert (invited["role"], invited["projects"]) == ("operator", [project])
+    signed_in = httpx.get(invited["signin_url"])
+    assert signed_in.status_code == 303
+    assert signed_in.cookies
+    assert httpx.get(invited["signin_url"]).status_code == 401
+    bob = twin.operator(token=operator.create_token("bob", "operator", projects=[project])["token"])
+    assert [one["id"] for one in bob.list_projects()] == [project]
+    with pytest.raises(errors.NotFound):
+        bob.get_project(other)
+    assert operator.change_person("bob", role="viewer", all_projects=True)["projects"] is None
+    with pytest.raises(errors.Forbidden):
+        bob.create_task(project, "as a viewer")
+    assert httpx.get(operator.create_signin_link("bob")["url"]).status_code == 303
+    assert operator.change_person("bob", disabled=True)["disabled"] is True
+    with pytest.raises(errors.Unauthenticated):
+        bob.me()
+    assert [one["name"] for one in operator.list_people()] == ["bob"]
+
+
+def test_a_project_is_renamed_and_closed(operator: Any, twin: Twin) -> None:
+    agent, project = twin.registered("claude"), operator.create_project("apollo")["id"]
+    assert operator.change_project(project, name="gemini", visibility="members")["name"] == "gemini"
+    assert agent.list_projects() == []
+    operator.change_project(project, visibility="open")
+    assert [one["name"] for one in agent.list_projects()] == ["gemini"]
+
+
+def test_how_long_things_are_kept_is_chosen_and_what_is_older_goes(twin: Twin, server: Ringfence) -> None:
+    operator = twin.operator(token=server.token("keeper", Role.ADMIN, lives=None))
+    assert operator.set_retention(events_days=30)["events_days"] == 30
+    assert (
+        operator.set_retention(messages_days=0) == operator.get_retention() == {"events_days": 30, "messages_days": 0}
+    )
+    operator.register_agent("claude")
+    assert operator.ack(operator.send_message("claude", "old")["id"]) is True
+    server.clock.advance(20 * 86400)
+    assert operator.prune_messages(10) == 1
+    assert operator.prune_audit(10) > 0
+    assert operator.verify_audit()["ok"] is True
 
 
 def test_the_record_is_read_and_verified(operator: Any) -> None:

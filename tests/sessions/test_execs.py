@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import contextlib
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ import httpx
 import pytest
 
 from ringfence.kernel.auth.model import Role
+from tests.fence.fake_warden import Process
 from tests.fence.programs import pattern
 from tests.sessions.conftest import Box, Scripted, events_of, until
 
@@ -238,6 +241,36 @@ def test_a_repeat_with_the_same_key_runs_nothing_and_answers_the_same(box: Box) 
     box.restart()
     assert box.admin.post(f"{box.path}/exec", json=body, headers=headers).json() == first
     assert len(box.warden.begun) == 1
+
+
+def test_what_is_asked_with_a_key_is_written_down_before_it_runs(box: Box) -> None:
+    """So that a repeat is recognised by a server that comes after one that died in between."""
+
+    async def known(process: Process) -> int:
+        with contextlib.closing(sqlite3.connect(box.server.settings.data / "ringfence.db")) as database:
+            [count] = database.execute("SELECT count(*) FROM execs WHERE ended_at IS NULL").fetchone()
+        await process.write(b"%d" % count)
+        return 0
+
+    box.warden.programs[b"known"] = known
+    for number in range(20):
+        headers = {"idempotency-key": f"key-{number}"}
+        answer = box.admin.post(f"{box.path}/exec", json={"argv": ["known"]}, headers=headers)
+        assert answer.json()["stdout"] == "1", answer.text
+
+
+def test_what_was_written_down_and_could_not_be_started_may_be_asked_again_with_its_key(box: Box) -> None:
+    for _ in range(128):
+        box.begin("sleep", "60")
+    headers, body = {"idempotency-key": "once"}, {"argv": ["echo", "x"]}
+    refused = box.admin.post(f"{box.path}/exec", json=body, headers=headers)
+    assert refused.json()["code"] == "too_many_sessions"
+    [failed] = box.admin.get(f"{box.path}/execs", params={"limit": 1}).json()["items"]
+    assert (failed["state"], failed["cause"]) == ("ended", "failed") and "128 sessions" in failed["error"]
+    newest = box.admin.get(f"{box.path}/execs", params={"limit": 2}).json()["items"][1]
+    box.post(newest["id"], "signal", signal="KILL")
+    box.ended(newest["id"])
+    assert box.admin.post(f"{box.path}/exec", json=body, headers=headers).json()["stdout"] == "x\n"
 
 
 def test_repeats_at_once_run_one_program(box: Box) -> None:

@@ -1,12 +1,12 @@
 """Messages over HTTP: the hub's paths at the root, with threads, states and cursors under /api/v1."""
 
-import asyncio
 from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
+from ringfence.crew.links import beside
 from ringfence.crew.messages.model import (
     LARGEST,
     LONGEST_LIFE,
@@ -29,7 +29,6 @@ from ringfence.kernel.http.system import Ok
 from ringfence.settings import Settings
 
 INBOX_AT_ROOT = 1000  # the hub had no pages
-LONG = 2048  # characters: longer content is searched for links beside the loop
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 _TO = rf"^\*$|{_NAME}"
@@ -236,7 +235,7 @@ def routes(messages: Messages, settings: Settings) -> Api:
                 thread=body.thread, reply_to=body.reply_to, expires_in=body.expires_in,
             )  # fmt: skip
 
-        return work() if len(body.content) < LONG else await asyncio.to_thread(work)
+        return await beside(work, len(body.content))
 
     async def hand_out(call: Call[Any, Any], recipient: str, found: list[Message]) -> None:
         if fresh := _undelivered(found):

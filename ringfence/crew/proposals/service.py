@@ -94,13 +94,16 @@ class Proposals:
         """Do what was proposed, as its agent. Everything but the mode is checked again: what can no longer be done
         makes the proposal `failed`, and nothing else changes."""
         proposal = self._pending(tx, by, ident)
-        self._check_awake(tx, proposal)
+        if self._crew.standing(tx, proposal.agent).frozen:
+            raise _paused(proposal)
         try:
             with tx.savepoint():
                 result = outcome(self._performer(proposal)(tx, by, proposal))
         except (Unavailable, RateLimited):
             raise  # another time it may work
         except RingfenceError as error:
+            if error.code == "agent_paused":  # it would begin something new
+                raise _paused(proposal) from None
             failure = {"error": error.message, "code": error.code}
             return self._decide(tx, by.actor, proposal, ProposalState.FAILED, note, failure)
         return self._decide(tx, by.actor, proposal, ProposalState.APPROVED, note, result)
@@ -129,13 +132,6 @@ class Proposals:
         if proposal.state is not ProposalState.PENDING:
             raise _decided(proposal)
         return proposal
-
-    def _check_awake(self, tx: Transaction, proposal: Proposal) -> None:
-        if self._crew.standing(tx, proposal.agent).paused_at is not None:
-            raise Conflict(
-                f"agent {proposal.agent!r} is paused: resume it first; its proposal waits",
-                code="agent_paused", project=proposal.project, agent=proposal.agent, subject=proposal.id,
-            )  # fmt: skip
 
     def _performer(self, proposal: Proposal) -> Performer:
         performer = self.performers.get(proposal.action)
@@ -178,6 +174,13 @@ class Proposals:
 
 def _visible(by: Principal, proposal: Proposal) -> bool:
     return proposal.agent == by.name if by.is_agent else by.sees(proposal.project)
+
+
+def _paused(proposal: Proposal) -> Conflict:
+    return Conflict(
+        f"agent {proposal.agent!r} is paused: resume it first; its proposal waits",
+        code="agent_paused", project=proposal.project, agent=proposal.agent, subject=proposal.id,
+    )  # fmt: skip
 
 
 def _decided(proposal: Proposal) -> Conflict:

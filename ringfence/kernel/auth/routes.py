@@ -18,6 +18,8 @@ from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, No
 from ringfence.kernel.http.openapi import Listed
 from ringfence.settings import Settings
 
+PEOPLE = 1000  # on a page, when the caller does not say
+
 Name = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra={"pattern": NAME})]
 Projects = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=1000)]
 Days = Annotated[float, Field(ge=0, le=36500, description="0: never expires.")]
@@ -225,10 +227,12 @@ def routes(auth: Auth, settings: Settings, page: str | None = None) -> Api:
 
         return await call.commit(make)
 
-    @api.route("GET", "/api/v1/people", access=Access.VIEW, answers=Listed(PersonView))
-    async def list_people(call: Call[Fields, Fields]) -> Page:
-        """The people of this installation."""
-        return Page([person_view(person) for person in await call.read(auth.list_people)], None)
+    @api.route("GET", "/api/v1/people", access=Access.VIEW, query=PageQuery, answers=Listed(PersonView))
+    async def list_people(call: Call[Fields, PageQuery]) -> Page:
+        """The people of this installation, by name."""
+        limit = call.query.limit or PEOPLE
+        found = await call.read(lambda tx: auth.list_people(tx, call.query.cursor or "", limit))
+        return Page([person_view(person) for person in found], found[-1].name if len(found) == limit else None)
 
     @api.route("POST", "/api/v1/people", access=Access.CONFIGURE, body=InviteBody, answers=Invited, status=201)
     async def invite(call: Call[InviteBody, Fields]) -> Answer:

@@ -25,6 +25,7 @@ from ringfence.kernel.ids import new
 from ringfence.settings import Settings
 
 CACHED = 10_000
+EVERYBODY = 100_000  # more people than an installation has
 CACHE_SECONDS = 5.0  # the longest another server's revocation can take to be seen when notifications fail
 HARMLESS = {"token_created", "person_invited", "person_signed_in"}  # nothing that was known changes with these
 FORGET_AFTER = 90 * DAY  # expired and revoked tokens stay listed this long
@@ -326,8 +327,9 @@ class Auth:
         row = tx.row(store.PERSON, name=name)
         return None if row is None else _person(row)
 
-    def list_people(self, tx: Transaction) -> list[Person]:
-        return [_person(row) for row in tx.rows(store.PEOPLE)]
+    def list_people(self, tx: Transaction, cursor: str = "", limit: int = EVERYBODY) -> list[Person]:
+        """By name."""
+        return [_person(row) for row in tx.rows(store.PEOPLE, cursor=cursor, limit=limit)]
 
     def _last_admin(self, tx: Transaction, name: str) -> bool:
         admins = [_person(row) for row in tx.rows(store.ADMINS)]  # locked: no two of them remove each other

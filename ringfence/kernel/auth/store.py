@@ -51,7 +51,7 @@ idempotency = sa.Table(
 _TOKEN_COLUMNS = [column for column in tokens.c if column.name != "hash"]
 
 PERSON = Query(sa.select(people).where(people.c.name == p("name")))
-PEOPLE = Query(sa.select(people).order_by(people.c.name))
+PEOPLE = Query(sa.select(people).where(people.c.name > p("cursor")).order_by(people.c.name).limit(p("limit")))
 ADMINS = Query(sa.select(people).where(people.c.role == "admin").order_by(people.c.name).with_for_update())
 ADD_PERSON = Query(sa.insert(people))
 SET_PERSON = Query(

@@ -358,6 +358,8 @@ def explain(error: ValidationError, model: type[BaseModel], what: str = "field")
         if problem["type"] == "extra_forbidden":
             known = ", ".join(field.alias or name for name, field in model.model_fields.items()) or "none"
             sentences.append(f"{what} {place!r:.120} is not known here; known are: {known}")
+        elif problem["type"] == "model_type":
+            sentences.append(f"{place or 'the body'} must be a JSON object: {{…}}")
         elif problem["type"] == "json_invalid":
             sentences.append(f"the body is not valid JSON: {problem['msg'].removeprefix('Invalid JSON: ')}")
         else:

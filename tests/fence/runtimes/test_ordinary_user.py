@@ -17,7 +17,8 @@ pytestmark = [
 USER = "rf-ordinary"
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-SUITE = ["test_life.py", "test_native.py"]
+SUITE = (HERE / "test_life.py", HERE / "test_native.py")
+KILLING = HERE.parent / "test_killing.py"
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +40,31 @@ def home(user: pwd.struct_passwd, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_suite_passes_for_an_ordinary_user(user: pwd.struct_passwd, home: Path) -> None:
+    passes(user, home, *SUITE)
+
+
+def test_whatever_is_killed_an_ordinary_user_loses_nothing_and_leaves_nothing(
+    user: pwd.struct_passwd, home: Path
+) -> None:
+    passes(user, home, "-m", "not long", KILLING)
+
+
+@pytest.mark.long
+def test_however_often_things_are_killed_an_ordinary_user_loses_nothing(user: pwd.struct_passwd, home: Path) -> None:
+    passes(user, home, "-m", "long", KILLING, within=900)
+
+
+def passes(user: pwd.struct_passwd, home: Path, *arguments: str | Path, within: float = 400) -> None:
     """In a mount namespace where the interpreter can be reached, even when it lies in root's home."""
     command = [
         "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--inh-caps=-all",
         "--bounding-set=-all", "--no-new-privs", "env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist",
-        f"--basetemp={home}/pytest", *(str(HERE / name) for name in SUITE),
+        f"--basetemp={home}/pytest", *map(str, arguments),
     ]  # fmt: skip
     ran = subprocess.run(
         ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{reach(home)}\nexec \"$@\"", "sh", *command],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=within, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout

@@ -3,9 +3,11 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.fence.warden.conftest import Place
 from tests.fence.warden.wire import Closed, Server, Type, Warden
 
 
@@ -97,10 +99,26 @@ def test_a_signal_reaches_the_first_process_alone_or_all_of_them(
 
 
 def test_the_terminals_foreground_group_is_signalled(server: Server) -> None:
-    stream = server.start("sh", "-c", "echo ready; sleep 60", pty=[24, 80])
-    server.until(lambda: b"ready" in server.heard[stream].out)
+    stream = server.start("cat", pty=[24, 80], stdin=True)
+    server.input(stream, 0, b"ready\n")
+    server.until(lambda: server.heard[stream].out.count(b"ready") == 2)  # the terminal's echo, and then cat's
     server.signal(stream, signal.SIGINT, 2)
     assert server.finish(stream).ended["signal"] == signal.SIGINT
+
+
+def test_programs_ignore_no_signal_because_whoever_started_the_warden_did(place: Place, tmp_path: Path) -> None:
+    ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD)
+    before = [signal.signal(each, signal.SIG_IGN) for each in ignored]
+    try:
+        warden = Warden(place.warden, place.bwrap, tmp_path)
+    finally:
+        for each, handler in zip(ignored, before, strict=True):
+            signal.signal(each, handler)
+    try:
+        said = warden.greet().run("grep", "SigIgn", "/proc/self/status").out
+    finally:
+        warden.stop()
+    assert said.split()[-1] == b"0" * 16
 
 
 def test_killing_everything_leaves_nothing_however_detached(server: Server, warden: Warden) -> None:

