@@ -64,6 +64,16 @@ def test_a_life_and_every_other_answer_arrive_as_they_were_sent() -> None:
     assert spawning.read_answer(spawning.done(asked, life), 4, "start") is None, "it answers an earlier one"
 
 
+def test_an_error_that_names_a_file_of_any_bytes_arrives() -> None:
+    raw = spawning.refused(1, OSError(2, "no file " + os.fsdecode(b"\xff\xfe")))
+    read = spawning.read_answer(raw, 1, "stop")
+    assert read is not None and isinstance(read.error, FileNotFoundError)
+    raw = spawning.refused(1, Unavailable(os.fsdecode(b"\xff"), code="start_failed", limit="memory"))
+    read = spawning.read_answer(raw, 1, "start")
+    assert read is not None and isinstance(read.error, Unavailable)
+    assert (read.error.code, read.error.details) == ("start_failed", {"limit": "memory"})
+
+
 ABSURD: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a path for an id": lambda it: it.update(id="../../etc"),
     "an absolute path": lambda it: it.update(id="/etc/passwd"),

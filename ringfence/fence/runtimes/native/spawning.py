@@ -201,7 +201,7 @@ _ERRORS: dict[str, type[RingfenceError]] = {
 
 
 def _packed(message: list[Any]) -> bytes:
-    packed: bytes = msgpack.packb(message)
+    packed: bytes = msgpack.packb(message, unicode_errors="replace")  # a file's name may be no text
     return packed
 
 
