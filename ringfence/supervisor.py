@@ -53,6 +53,7 @@ LINE_MOST = 1 << 16
 PAIRS = 8  # between server and spawner: each for one act at a time
 _PR_SET_PDEATHSIG = 1
 _STEERING = re.compile(rb"(?!\x1b\[[0-9;]{0,16}m|\t)[\x00-\x1f\x7f]")  # colours may pass
+_HARMLESS = re.compile(r"PATH|LANG|LC_\w+|TZ|PG\w+|SSL_CERT_\w+|PYTHON\w+")
 SPAWNER = "ringfence.fence.runtimes.native.spawner"
 
 
@@ -329,7 +330,7 @@ class Process:
                 command,
                 stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
                 pass_fds=(said, order, theirs.fileno(), *self._keep),
-                env={**os.environ, "HOME": str(self._home)} if self._home is not None else None,
+                env=None if self._home is None else _environment(self._home),
                 # Ctrl-C is for the supervisor, which passes it on once; and nobody types for it on our terminal.
                 start_new_session=True,
                 preexec_fn=self._in_child(os.getpid(), said),  # noqa: PLW1509  the supervisor has one thread
@@ -415,6 +416,29 @@ class Process:
             self._selector.unregister(self._ready_fd)
             os.close(self._ready_fd)
             self._ready_fd = None
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """What another user may know of ours."""
+    kept = {name: value for name, value in os.environ.items() if _HARMLESS.fullmatch(name)}
+    return {**kept, "HOME": str(home)}
+
+
+class Paper:
+    """A copy of a file that is for root's eyes only, for a process that is to know what it says."""
+
+    def __init__(self, original: Path | None) -> None:
+        assert original is not None
+        self.original = original
+        self.fd = os.memfd_create(original.name)
+        self.path = f"/proc/self/fd/{self.fd}"
+
+    def copy(self) -> None:
+        """As it is now; as it was, where it cannot be read any more."""
+        with contextlib.suppress(OSError):
+            content = self.original.read_bytes()
+            os.ftruncate(self.fd, 0)
+            os.pwrite(self.fd, content, 0)
 
 
 class Relay:
@@ -516,17 +540,23 @@ class Supervisor:
         self._stop_by: float | None = None
         self._user: User | None = None
         self._output: Log | Relay | None = None  # where processes print; None: where we do
+        self._papers: dict[str, Paper] = {}
 
     def run(self) -> None:
         """Until asked to stop. Raises AlreadyRunning, or StartError when the server does not come up."""
         self._user = servers_user()
+        if self._user is not None and max(self._user.uid, self._user.gid) >= self._settings.uid_base:
+            raise StartError(
+                f"the server's user {self._user.uid} is one of the sandboxes', which begin at uid_base "
+                f"{self._settings.uid_base}: set another uid_base, or `useradd --system {users.NAME}`"
+            )
         lock = Lock(self._settings.data)
         if not lock.take():
             raise AlreadyRunning
-        make_over(self._settings.data, self._user)
         before = Running.read(self._settings.data)
         (self._settings.data / "run/server.json").unlink(missing_ok=True)
         try:
+            make_over(self._settings.data, self._user)
             with self._listening(before) as listening, self._signals() as wake, selectors.DefaultSelector() as selector:
                 selector.register(wake, selectors.EVENT_READ, lambda: wake.recv(4096))
                 self._output = self._log or (Relay() if self._user is not None else None)
@@ -582,15 +612,16 @@ class Supervisor:
 
     def _server_on(self, listening: socket.socket, selector: selectors.BaseSelector) -> Process:
         # Their files may be for root's eyes only: the server gets what is in them.
-        papers = {name: os.memfd_create(name) for name in ("tls_cert", "tls_key") if self._user and self._tls(name)}
+        if self._user is not None and self._settings.tls_cert is not None:
+            self._papers = {"tls_cert": Paper(self._settings.tls_cert), "tls_key": Paper(self._settings.tls_key)}
 
         def order() -> dict[str, Any]:
             settings = self._settings.model_dump(mode="json")
             if isinstance(self._output, Relay) and self._settings.log_format == "auto" and os.isatty(2):
                 settings["log_format"] = "console"
-            for name, paper in papers.items():
-                _rewrite(paper, self._tls(name))
-                settings[name] = f"/proc/self/fd/{paper}"
+            for name, paper in self._papers.items():
+                paper.copy()
+                settings[name] = paper.path
             return {
                 "settings": settings,
                 "socket": listening.fileno(),
@@ -601,16 +632,12 @@ class Supervisor:
                 "spawned": self._user is not None,
             }
 
-        keep = [listening.fileno(), *papers.values()]
+        keep = [listening.fileno(), *(paper.fd for paper in self._papers.values())]
         home = self._settings.data if self._user is not None else None
         return Process("ringfence.server", selector, order, self._server_said, keep, self._printed(), self._user, home)
 
     def _printed(self) -> int | None:
         return None if self._output is None else self._output.write_fd
-
-    def _tls(self, name: str) -> Path | None:
-        path: Path | None = getattr(self._settings, name)
-        return path
 
     def _spawner_of(self, user: User, selector: selectors.BaseSelector) -> Process | None:
         if self._settings.runtime != "native":
@@ -678,6 +705,8 @@ class Supervisor:
     def _server_said(self, said: dict[str, Any]) -> None:
         if not _is_welcome(said):
             reason = _printable(str(said.get("error", "it said what nobody understands")))
+            for paper in self._papers.values():
+                reason = reason.replace(paper.path, str(paper.original))
             if self._first:
                 raise StartError(reason)
             self._notice(reason)
@@ -738,12 +767,6 @@ def introduce(server: socket.socket, spawner: socket.socket) -> None:
     for pair in pairs:
         for end in pair:
             end.close()
-
-
-def _rewrite(paper: int, path: Path | None) -> None:
-    assert path is not None
-    os.ftruncate(paper, 0)
-    os.pwrite(paper, path.read_bytes(), 0)
 
 
 def _is_welcome(said: dict[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from ringfence.privileges.users import User
 RUN, SANDBOXES, SETTINGS = "run", "sandboxes", "ringfence.toml"
 MODE = 0o1771
 _FOLDERS = {RUN: 0o700, SANDBOXES: 0o711}
-_OURS = re.compile(r"ringfence\.db.*|files|fence|execs|\.backup-.*")  # what a server run by root has left
+_OURS = re.compile(r"ringfence\.db.*|files|fence|execs|incoming|\.backup-.*")  # what a server run by root has left
 _FOREIGN = ("lost+found",)
 
 

@@ -84,6 +84,31 @@ def test_a_sandbox_is_made_used_and_removed_and_nobody_is_root_but_two(cli: Cli,
     assert [it["operation"] for it in told if it["sandbox"] == other] == ["create", "start", "destroy"]
 
 
+def test_no_sandbox_may_have_the_id_of_the_server(cli: Cli) -> None:
+    said = cli("up", "--port", "0", "--detach", RINGFENCE_UID_BASE="100000")
+    if (servers() or pytest.fail()).uid < 100_000:  # a user `ringfence` of this host
+        assert said.code == 0
+    else:
+        assert said.code == 1 and "uid_base" in said.err
+
+
+def test_the_server_knows_nothing_of_roots_environment(cli: Cli) -> None:
+    cli.ok("up", "--port", "0", "--detach", AWS_SECRET_ACCESS_KEY="root's", LC_TIME="C")
+    environment = Path(f"/proc/{cli.running.server_pid}/environ").read_bytes()
+    assert b"root's" not in environment and b"RINGFENCE_DATA" not in environment
+    assert b"LC_TIME=C" in environment and f"HOME={cli.data}".encode() in environment
+
+
+def test_a_certificate_that_is_none_is_told_by_its_name(cli: Cli) -> None:
+    cert, key = cli.home / "cert.pem", cli.home / "key.pem"
+    for path in (cert, key):
+        path.write_text("this is none")
+        path.chmod(0o600)
+    said = cli("up", "--port", "0", "--detach", "--tls-cert", cert, "--tls-key", key)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert str(cert) in said.err and str(key) in said.err
+
+
 def test_the_rest_of_roots_home_is_not_there_for_the_server(cli: Cli) -> None:
     (cli.home / "secret").write_text("root's")
     running = cli.up()
