@@ -30,6 +30,10 @@ from ringfence.demo import routes as demo_routes
 from ringfence.demo.model import PACE
 from ringfence.demo.service import Demos, Rooms
 from ringfence.fence import routes as fence_routes
+from ringfence.fence.doctor import routes as doctor_routes
+from ringfence.fence.files import routes as file_routes
+from ringfence.fence.files import sockets as port_sockets
+from ringfence.fence.files.service import Files
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.lives import Lives
 from ringfence.fence.posture import routes as posture_routes
@@ -103,7 +107,14 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     fence = Fence(settings, lambda tx, by, project: board.projects.find(tx, by, project, change=False))
     execs = Execs(settings, database)
     lives = Lives(settings, database, fence, WardenLinks(), execs, lambda: runtime or _runtime(settings))
-    places = execs.sandboxes = FencePlaces(database, fence, lives.link, lives.touch)
+    places = execs.sandboxes = FencePlaces(
+        database, fence, lives.link, lives.touch, lambda tx, agent: crew.check_awake(tx, agent, "run programs")
+    )
+    fence.is_frozen = lambda tx, agent: crew.standing(tx, agent).frozen
+    crew.on_halt.append(fence.halt)
+    crew.on_freeze.append(fence.freeze)
+    crew.on_thaw.append(fence.thaw)
+    files = Files(database, places)
     for observe in (places.observe, lives.observe, execs.observe):
         feed.listen(observe)
     control, checkpoints = Control(crew), Checkpoints(settings, crew)
@@ -142,8 +153,10 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
         fence_routes.routes(fence, lives, settings),
+        doctor_routes.routes(settings, lives.runtime),
         posture_routes.routes(Posture(settings, database, fence, lives)),
         exec_routes.routes(execs, settings),
+        file_routes.routes(files),
         demo_routes.routes(demos, board.blobs),
         backup_routes.routes(settings),
         retention_routes.routes(database, retention),
@@ -169,6 +182,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
 
     others: list[BaseRoute] = [
         *exec_sockets.sockets(execs).routes(auth, settings),
+        *port_sockets.sockets(files).routes(auth, settings),
         Route(ROOT + "{path:path}", dashboard, methods=["GET", "HEAD"]),
     ]
     asgi = application(endpoints, server, auth, metrics, routes=others, lifespan=lifespan)

@@ -44,6 +44,9 @@ class Settings(BaseModel):
 
     max_body: int = Field(1 << 20, ge=1024, le=1 << 30, description="Largest JSON body, in bytes.")
     max_file: int = Field(10 << 20, ge=1, description="Largest uploaded file, in bytes (inclusive).")
+    max_transfer: Size = Field(
+        16 << 30, description="Largest file or archive written into a sandbox at once; 0: any size."
+    )
     page_size: int = Field(100, ge=1, le=1000, description="Items on a page when the caller does not say.")
 
     stale_after: float = Field(30, gt=0, description="Seconds of silence after which an agent is stale.")

@@ -61,6 +61,8 @@ def _described(endpoint: Endpoint) -> str:
         details.append("body: " + _fields(endpoint.body.model_fields))
     if endpoint.upload:
         details.append("multipart: `file`, `uploader`?")
+    if endpoint.raw:
+        details.append("body: bytes")
     if endpoint.query.model_fields:
         details.append("query: " + _fields(endpoint.query.model_fields))
     if endpoint.status != 200 or endpoint.also:

@@ -25,6 +25,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "up": ("running", HERE, "Start Ringfence here, and keep it running."),
     "down": ("running", HERE, "Stop the Ringfence that runs here."),
     "status": ("running", HERE, "Whether a server runs, where, and who you are there."),
+    "doctor": (
+        "doctor",
+        HERE,
+        "What this machine can hold up, by trying; what is missing, and the command that mends it.",
+    ),
     "backup": ("backups", HERE, "Copies of everything: make one, put one back."),
     "project": ("projects", WORK, "Projects: a board, its members, limits and files."),
     "task": ("tasks", WORK, "Tasks: units of work on a board."),

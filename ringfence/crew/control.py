@@ -103,12 +103,16 @@ class Control:
 
     def _pause(self, tx: Transaction, by: Principal, name: str, reason: str, *, freeze: bool) -> None:
         tx.run(store.PAUSE, who=name, at=tx.now, reason=reason, freeze=int(freeze))
+        for hook in self._crew.on_freeze if freeze else self._crew.on_thaw:
+            hook(tx, by.actor, name, "paused")
         told = {"name": name, "reason": reason, "freeze": freeze}
         tx.record("agent_paused", by.actor, told, agent=name, subject=name)
 
     def _resume(self, tx: Transaction, by: Principal, name: str, reason: str) -> bool:
         if not tx.run(store.RESUME, who=name, at=tx.now):
             return False
+        for hook in self._crew.on_thaw:
+            hook(tx, by.actor, name, "resumed")
         tx.record("agent_resumed", by.actor, {"name": name, "reason": reason}, agent=name, subject=name)
         return True
 

@@ -59,6 +59,8 @@ class Crew:
         self.on_release: list[Hook] = []  # an agent loses what it claimed
         self.on_flush: list[Hook] = []  # an agent loses what waits for it
         self.on_halt: list[Hook] = []  # an agent is revoked or gone
+        self.on_freeze: list[Hook] = []  # an agent is paused in the middle of what it does
+        self.on_thaw: list[Hook] = []  # it may go on with that
         auth.is_agent = lambda tx, name: tx.row(store.AGENT_OR_GONE, name=name) is not None
         self.holds_work: Callable[[Transaction, str], bool] = lambda tx, agent: False
 
@@ -77,15 +79,12 @@ class Crew:
         if row is None:
             return self._unregistered(tx, name)
         standing = store.standing(row)
-        if standing.revoked is not None:
-            raise Forbidden(
-                f"agent {name!r} was revoked and cannot {doing}: halt, read GET /agents/{name}/revocation, "
-                f"and acknowledge {standing.revoked}",
-                code="agent_revoked", agent=name, revocation_id=standing.revoked,
-            )  # fmt: skip
-        if standing.frozen:
-            raise _paused(standing, doing)
+        _check_awake(standing, doing)
         return standing
+
+    def check_awake(self, tx: Transaction, name: str, doing: str) -> None:
+        """The same where nothing is written."""
+        _check_awake(self.standing(tx, name), doing)
 
     def may_begin(self, standing: Standing, doing: str) -> None:
         """Refuse new work to an agent that is paused."""
@@ -326,6 +325,17 @@ def check_unlimited(by: Principal, what: str) -> None:
             f"you see some projects only, and agents work in all: ask an operator without that limit to {what}",
             code="limited_to_projects",
         )
+
+
+def _check_awake(agent: Standing, doing: str) -> None:
+    if agent.revoked is not None:
+        raise Forbidden(
+            f"agent {agent.name!r} was revoked and cannot {doing}: halt, read GET /agents/{agent.name}/revocation, "
+            f"and acknowledge {agent.revoked}",
+            code="agent_revoked", agent=agent.name, revocation_id=agent.revoked,
+        )  # fmt: skip
+    if agent.frozen:
+        raise _paused(agent, doing)
 
 
 def _paused(agent: Standing, doing: str) -> Forbidden:

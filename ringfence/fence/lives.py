@@ -9,10 +9,11 @@ When the server comes back, it makes the world and the database one again, while
     destroyed           any         any                    destroyed
     any                 creating    any                    made anew
     stopped             runs        any                    stopped
-    running             runs        the life of the row    adopted: its link is listened on again
-    running             runs        another life, or none  lost, what is left is ended
+    running, paused     runs        the life of the row    adopted: its link is listened on again
+    running, paused     runs        another life, or none  lost, what is left is ended
     any                 does not    a life                 ended
     running             stopped     nothing that runs      started (it was asked for, or it had crashed)
+    paused              runs        the life of the row    paused or resumed, as its agent is
     no row                          anything               removed
 """
 
@@ -226,6 +227,11 @@ class Lives:
         """The host's folder that it sees as /run/ringfence, and cannot write."""
         return self._living_runtime().link_folder(sandbox.id)
 
+    async def runtime(self) -> tuple[Runtime | None, str]:
+        """What sandboxes run by here, once that is known; where there is none, why."""
+        await self.ready()
+        return self._runtime, "" if self._runtime is not None else self._fence.without
+
     def touch(self, sandbox_id: str) -> None:
         """Something runs in it: it is not idle."""
         self._fence.signs[sandbox_id] = self._database.clock.now()
@@ -312,9 +318,9 @@ class Lives:
             return await self._destroy(owner, sandbox, by)
         if sandbox.wanted is Wanted.STOPPED and sandbox.state in _RUNS:
             return await self._stop(owner, sandbox, by, self._grace)
-        if sandbox.wanted is Wanted.RUNNING and sandbox.state in (State.CREATING, State.STOPPED):
-            return await self._start(owner, sandbox, by)
-        return sandbox
+        if sandbox.wanted is not Wanted.STOPPED and sandbox.state in (State.CREATING, State.STOPPED):
+            sandbox = await self._start(owner, sandbox, by)
+        return await self._still_or_not(sandbox, by) if sandbox.wanted is Wanted.PAUSED else sandbox
 
     # Starting -------------------------------------------------------------------------------------------------------
 
@@ -423,6 +429,15 @@ class Lives:
         await self._thaw(sandbox.id)
         return await self._database.write(lambda tx: self._fence.thawed(tx, by, sandbox.id), by)
 
+    async def _still_or_not(self, sandbox: Sandbox, by: Actor) -> Sandbox:
+        """It stands still as long as its agent does."""
+        frozen = await self._database.read(lambda tx: self._fence.is_frozen(tx, sandbox.agent or ""))
+        if frozen and sandbox.state is State.RUNNING:
+            return await self._pause(sandbox, by)
+        if not frozen and sandbox.state is State.PAUSED:
+            return await self._resume(sandbox, by)
+        return sandbox
+
     async def _freeze(self, sandbox_id: str) -> None:
         self._links.suspend(sandbox_id)
         try:
@@ -487,6 +502,8 @@ class Lives:
         if runs and life is not None and life == row.life and (key := self._keys.find(sandbox_id)) is not None:
             assert found is not None
             await self._adopt(owner, row, key, paused=found.paused)
+            if row.wanted is Wanted.PAUSED:
+                await self._still_or_not(row, SYSTEM)
             return "adopted"
         if life is not None or runs:
             await self._end(owner, sandbox_id)
@@ -552,7 +569,9 @@ class Lives:
         return self._runtime
 
 
-_TO_SETTLE = {"sandbox_created", "sandbox_expired", "sandbox_idle", "sandbox_halted"}
+_TO_SETTLE = {
+    "sandbox_created", "sandbox_expired", "sandbox_idle", "sandbox_halted", "sandbox_freezing", "sandbox_thawing",
+}  # fmt: skip
 
 
 async def _ask_to_end(link: Link, grace: float) -> None:
@@ -590,4 +609,6 @@ def _is_due(row: Sandbox) -> bool:
         return True
     if row.wanted is Wanted.STOPPED:
         return row.state in _RUNS
+    if row.wanted is Wanted.PAUSED and row.state in _RUNS:
+        return True  # whether its agent still is, settling it tells
     return row.state in (State.CREATING, State.STOPPED)

@@ -56,6 +56,7 @@ class Wanted(StrEnum):
     """Where it is to get to: committed before anything is done, so that a restarted server goes on with it."""
 
     RUNNING = "running"
+    PAUSED = "paused"  # as long as its agent is; what people pause themselves is wanted running
     STOPPED = "stopped"
     DESTROYED = "destroyed"
 

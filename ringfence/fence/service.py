@@ -94,6 +94,7 @@ class Fence:
         self.offer: Offer | None = None  # while there is no runtime
         self.without = "this server has no runtime yet"  # why
         self.signs: dict[str, int] = {}  # when something last ran in each, until the sweep has written it down
+        self.is_frozen: Callable[[Transaction, str], bool] = lambda tx, agent: False  # paused, with all it runs
         self.is_busy: Callable[[str], bool] = lambda sandbox_id: False  # whether something runs in it now
 
     # Reading --------------------------------------------------------------------------------------------------------
@@ -324,6 +325,38 @@ class Fence:
             )  # fmt: skip
         return sandbox
 
+    # What becomes of their agents -----------------------------------------------------------------------------------
+
+    def freeze(self, tx: Transaction, by: Actor, agent: str, reason: str) -> int:
+        """Let the agent's sandboxes stand still until it goes on; stop them where they cannot."""
+        if self.offer is not None and not self.offer.capabilities.pause:
+            return self.halt(tx, by, agent, reason)
+        moving = [it for it in self._of(tx, agent, Wanted.RUNNING) if it.state is not State.PAUSED]
+        return self._want(tx, by, moving, Wanted.PAUSED, "sandbox_freezing", f"agent {agent} was {reason}")
+
+    def thaw(self, tx: Transaction, by: Actor, agent: str, reason: str) -> int:
+        """What stands still because of its agent may go on. It is wanted so until it does."""
+        still = self._of(tx, agent, Wanted.PAUSED)
+        return self._want(tx, by, still, Wanted.PAUSED, "sandbox_thawing", f"agent {agent} was {reason}")
+
+    def halt(self, tx: Transaction, by: Actor, agent: str, reason: str) -> int:
+        """End what runs in the agent's sandboxes; their files stay."""
+        going = self._of(tx, agent, Wanted.RUNNING, Wanted.PAUSED)
+        return self._want(tx, by, going, Wanted.STOPPED, "sandbox_halted", f"agent {agent} was {reason}")
+
+    def _of(self, tx: Transaction, agent: str, *wanted: Wanted) -> list[Sandbox]:
+        found = [store.sandbox(row) for row in tx.rows(store.LIVING_OF_AGENT, agent=agent)]
+        return [each for each in found if each.wanted in wanted]
+
+    def _want(
+        self, tx: Transaction, by: Actor, sandboxes: list[Sandbox], wanted: Wanted, kind: str, reason: str
+    ) -> int:
+        """`Lives` sees the events, and acts."""
+        for sandbox in sandboxes:
+            self._save(tx, changed := replace(sandbox, wanted=wanted))
+            self._tell(tx, kind, by, changed, reason=reason)
+        return len(sandboxes)
+
     # What became of it ----------------------------------------------------------------------------------------------
 
     def began(
@@ -391,7 +424,9 @@ class Fence:
         return sandbox
 
     def thawed(self, tx: Transaction, by: Actor, sandbox_id: str) -> Sandbox:
-        sandbox = self.again(tx, sandbox_id).stepped(State.RUNNING, active_at=tx.now)
+        before = self.again(tx, sandbox_id)
+        wanted = Wanted.RUNNING if before.wanted is Wanted.PAUSED else before.wanted
+        sandbox = before.stepped(State.RUNNING, wanted=wanted, active_at=tx.now)
         self._save(tx, sandbox)
         self._tell(tx, "sandbox_resumed", by, sandbox)
         return sandbox

@@ -22,7 +22,7 @@ RUN, SANDBOXES, SETTINGS = "run", "sandboxes", "ringfence.toml"
 MODE = 0o1771
 _FOLDERS = {RUN: 0o700, SANDBOXES: 0o711}
 _OURS = re.compile(r"ringfence\.db.*|files|fence|execs|incoming|\.backup-.*")  # what a server run by root has left
-_FOREIGN = ("lost+found",)
+_ROOTS = re.compile(r"run|sandboxes|ringfence\.toml|lost\+found|\.doctor-.*")
 
 
 class Surprise(Exception):
@@ -47,7 +47,7 @@ def make_over(data: Path, server: User) -> None:
     with _opened(data, os.O_DIRECTORY) as folder:
         before = os.fstat(folder)
         made = (before.st_uid, before.st_gid, stat.S_IMODE(before.st_mode)) == (0, server.gid, MODE)
-        servers = [name for name in _names(folder) if name not in (*_FOLDERS, SETTINGS, *_FOREIGN)] if not made else []
+        servers = [] if made else [name for name in _names(folder) if not _ROOTS.fullmatch(name)]
         for name in servers:
             if not _OURS.fullmatch(name):
                 raise Surprise(f"{data} holds {name!r:.80}, which is not Ringfence's: choose another with --data")

@@ -11,6 +11,7 @@ from ringfence.sdk.steps import Steps, operation
 from ringfence.sdk.views import (
     AllModes,
     Demo,
+    Diagnosis,
     Done,
     Invited,
     LoggedEvent,
@@ -239,6 +240,13 @@ class OperatorOperations(Projects, Tasks, Crew, Messages, SteersSandboxes):
     @operation
     def revoke_token(self, token_id: str) -> Steps[bool]:
         return self._agreed(self._remove(path(*V1, "tokens", token_id), Token))
+
+    # The host -------------------------------------------------------------------------------------------------------
+
+    @operation
+    def doctor(self) -> Steps[Diagnosis]:
+        """What the server's host can hold up of a sandbox, by trying, and what would mend what it cannot."""
+        return self._get(path(*V1, "doctor"), Diagnosis)
 
     # The demo -------------------------------------------------------------------------------------------------------
 

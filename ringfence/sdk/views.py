@@ -559,6 +559,22 @@ class Snapshot(TypedDict):
 # Running it -----------------------------------------------------------------------------------------------------------
 
 
+class HostFinding(TypedDict):
+    id: str
+    title: str
+    level: str
+    found: str
+    fix: str
+
+
+class Diagnosis(TypedDict):
+    """What a host can hold up: `ok`, `warning` or `missing`."""
+
+    level: str
+    seconds: float
+    findings: list[HostFinding]
+
+
 class Me(TypedDict):
     kind: str
     name: str

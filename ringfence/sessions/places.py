@@ -4,10 +4,10 @@ change, so that a command costs no look at the database."""
 from collections.abc import Awaitable, Callable
 
 from ringfence.fence.link.model import Link
-from ringfence.fence.model import Sandbox, User
+from ringfence.fence.model import Action, Sandbox, User, is_needed
 from ringfence.fence.service import Fence
 from ringfence.kernel.auth.model import Principal
-from ringfence.kernel.database import Database
+from ringfence.kernel.database import Database, Transaction
 from ringfence.kernel.events.model import Event
 from ringfence.sessions.model import Place
 
@@ -23,11 +23,13 @@ class FencePlaces:
         fence: Fence,
         link: Callable[[Sandbox], Awaitable[Link]],
         touch: Callable[[str], None],
+        may_run: Callable[[Transaction, str], None],
     ) -> None:
         self._database = database
         self._fence = fence
         self._link = link
         self._touch = touch
+        self._may_run = may_run  # refuses an agent that is halted
         self._known: dict[str, Sandbox] = {}  # by id, and by name
         self._changes = 0
 
@@ -36,7 +38,18 @@ class FencePlaces:
 
     async def use(self, by: Principal, ident: str) -> tuple[Place, Link]:
         sandbox = await self._find(by, ident)
+        if by.is_agent:
+            await self._database.read(lambda tx: self._may_run(tx, by.name))
         self._fence.check_use(by, sandbox)
+        return await self._reach(sandbox)
+
+    async def look(self, by: Principal, ident: str) -> tuple[Place, Link]:
+        """One that `by` may see, and that runs."""
+        sandbox = await self._find(by, ident)
+        is_needed(Action.USE, sandbox)
+        return await self._reach(sandbox)
+
+    async def _reach(self, sandbox: Sandbox) -> tuple[Place, Link]:
         self._touch(sandbox.id)
         return _place(sandbox), await self._link(sandbox)
 

@@ -1,7 +1,6 @@
 """What is asked and told of execs over HTTP."""
 
 import base64
-import binascii
 import codecs
 from typing import Annotated
 
@@ -10,16 +9,11 @@ from typing_extensions import TypedDict
 
 from ringfence.fence.link.model import Channel
 from ringfence.kernel.clock import SECOND, iso, iso_or_none
-from ringfence.kernel.errors import Invalid
 from ringfence.kernel.http.endpoint import Fields
+from ringfence.kernel.http.octets import Base64, RawWord, decoded, octets, written
 from ringfence.sessions.model import LONGEST, TIMEOUT, Command, Exec
 
 Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
-Base64 = Annotated[str, Field(pattern="^[A-Za-z0-9+/]*={0,2}$")]
-
-
-class RawWord(Fields):
-    base64: Base64 = Field(description="A word that is not UTF-8.")
 
 
 class Size(Fields):
@@ -58,7 +52,7 @@ class NewExec(Fields):
 
     def wish(self, *, waits: bool) -> Command:
         if self.argv is not None:
-            argv = tuple(_word(word) for word in self.argv)
+            argv = tuple(octets(word) for word in self.argv)
         else:
             argv = (b"/bin/sh", b"-c", (self.command or "").encode())
         timeout = self.timeout if self.timeout is not None else (TIMEOUT if waits else 0)
@@ -182,21 +176,6 @@ def exec_answer(it: Exec, out: bytes, err: bytes) -> ExecAnswer:
     }
 
 
-def written(data: bytes) -> tuple[str, str | None]:
-    """As text; and as base64 too, where the text is not all there is to it."""
-    try:
-        return data.decode(), None
-    except UnicodeDecodeError:
-        return data.decode(errors="replace"), base64.b64encode(data).decode()
-
-
-def decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise Invalid(f"this is not base64: {error}", code="invalid_base64") from None
-
-
 class Pieces:
     """Output in pieces as text: a character whose bytes are in two pieces is told with the second."""
 
@@ -217,7 +196,3 @@ class Pieces:
         """Half a character at the end."""
         left = self._decoders[channel].getstate()[0]
         return {"offset": offset - len(left), "base64": base64.b64encode(left).decode()} if left else None
-
-
-def _word(word: "str | RawWord") -> bytes:
-    return word.encode() if isinstance(word, str) else decoded(word.base64)

@@ -109,6 +109,15 @@ def test_a_certificate_that_is_none_is_told_by_its_name(cli: Cli) -> None:
     assert str(cert) in said.err and str(key) in said.err
 
 
+def test_the_doctor_tells_of_what_the_spawner_can_and_not_of_what_the_server_may(cli: Cli) -> None:
+    cli.up()
+    alone = cli("doctor", "--json").json
+    for told in (alone, cli.api("GET", "/api/v1/doctor")):
+        found = {it["id"]: it for it in told["findings"]}
+        assert told["level"] != "missing", told
+        assert (found["ids"]["level"], found["ids"]["found"]) == ("ok", "a range of ids each")
+
+
 def test_the_rest_of_roots_home_is_not_there_for_the_server(cli: Cli) -> None:
     (cli.home / "secret").write_text("root's")
     running = cli.up()

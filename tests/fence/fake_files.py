@@ -224,6 +224,7 @@ class Files:
         queue: asyncio.Queue[Change] = asyncio.Queue()
         watcher = (asked["path"], asked.get("recursive", False), queue)
         self._watchers.append(watcher)
+        process.ready()
         try:
             while True:
                 change = await queue.get()

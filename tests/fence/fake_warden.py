@@ -74,6 +74,7 @@ class Process:
         self.rings = {Channel.OUT: Ring(), Channel.ERR: Ring()}
         self.taken = 0
         self.seen = 0
+        self.begun = False  # STARTED was told
         self.ended: Exit | None = None
         self.told = False  # EXITED, on this connection
         self.task: asyncio.Task[None] | None = None
@@ -83,6 +84,12 @@ class Process:
         self._input = bytearray()
         self._input_end: int | None = None
         self._input_more = asyncio.Event()
+
+    def ready(self) -> None:
+        """What was asked for can begin."""
+        if not self.begun:
+            self.begun = True
+            self._warden.send(frames.packed(frames.Kind.STARTED, self.stream, {"pid": self.pid}))
 
     async def write(self, data: bytes, channel: Channel = Channel.OUT) -> None:
         ring = self.rings[channel]
@@ -280,7 +287,7 @@ class FakeWarden:
             {
                 "stream": stream,
                 "id": one.start.id,
-                "pid": 0 if one.ended else one.pid,
+                "pid": one.pid if one.begun and not one.ended else 0,
                 "out": [one.rings[Channel.OUT].first, one.rings[Channel.OUT].end],
                 "err": [one.rings[Channel.ERR].first, one.rings[Channel.ERR].end],
                 "taken": one.taken,
@@ -355,9 +362,11 @@ class FakeWarden:
             program = self.programs.get(start.argv[0])
         if program is None:
             return _failed(errno.ENOENT)
-        self.send(frames.packed(frames.Kind.STARTED, process.stream, {"pid": process.pid}))
+        if start.act in (None, "dial"):
+            process.ready()
         try:
             code = await program(process)
+            process.ready()
         except ActFailed as failure:
             return _failed(failure.errno)
         return Exit(why=Why.EXITED, code=code or 0)

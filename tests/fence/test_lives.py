@@ -182,7 +182,9 @@ def expected(state: State, wanted: Wanted, world: str) -> str:
     if state in (State.RUNNING, State.PAUSED):
         if wanted is Wanted.STOPPED:
             return "stopped"
-        return str(state) if world.startswith("its life") else "lost"
+        if not world.startswith("its life"):
+            return "lost"
+        return "running" if wanted is Wanted.PAUSED else str(state)  # no agent of these stands still
     if state is State.STOPPED and wanted is Wanted.RUNNING:
         return "running" if world != "nothing" else "failed"
     return str(state)

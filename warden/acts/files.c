@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,15 @@ static void append(const char *path, const struct start *start)
     answer_size(check_regular(fd, path));
 }
 
+/* What is half written when the act is asked to end. */
+static const char *half;
+
+static _Noreturn void give_up(int number)
+{
+    unlink(half);
+    _exit(128 + number);
+}
+
 /* A file beside `path` with a name nobody else has. */
 static int open_beside(const char *path, char beside[MOST_PATH + 32])
 {
@@ -139,6 +149,8 @@ static void put_in_place(const char *path, const struct start *start, bool creat
     if (exists && S_ISREG(about.st_mode) && !start->has_mode) mode = about.st_mode & 07777;
     int fd = open_beside(path, beside);
     if (fd < 0) act_fail(path);
+    half = beside;
+    signal(SIGTERM, give_up);
     act_ready();
     pour(fd, beside);
     bool done = fchmod(fd, mode) == 0

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,13 +17,19 @@ static int top;
 static uint64_t count;
 
 /* The file that is being written: half of one is worse than none. */
-static int half_at = -1;
+static volatile int half_at = -1;
 static const char *half_name;
 
 static _Noreturn void fail_with(int error, const char *what)
 {
     if (half_at >= 0) unlinkat(half_at, half_name, 0);
     act_fail_with(error, what);
+}
+
+static _Noreturn void give_up(int number)
+{
+    if (half_at >= 0) unlinkat(half_at, half_name, 0);
+    _exit(128 + number);
 }
 
 static _Noreturn void fail(const char *what) { fail_with(errno, what); }
@@ -106,8 +113,8 @@ static void make_file(int at, const char *name)
     make_way(at, name);
     int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) fail(name);
-    half_at = at;
     half_name = name;
+    half_at = at;
     for (uint64_t left = reader.entry.size; left;) {
         size_t size = left < CHUNK ? (size_t)left : CHUNK;
         must_read(chunk, size);
@@ -187,6 +194,7 @@ void do_unpack(const struct start *start)
     int at = place_parent(-1, act_path(start), false, &name);
     top = at < 0 ? -1 : place_folder(at, *name ? name : ".");
     if (top < 0) fail("`path`");
+    signal(SIGTERM, give_up);
     act_ready();
     for (bool more = true; more && read_whole(block, BLOCK);) {
         switch (tar_read(&reader, block)) {

@@ -14,7 +14,7 @@ static char **names;
 static int room;
 static int notify;
 static bool recursive, adding;
-static int top = -1;
+static const char *top;
 
 /* What was moved out of one folder, until the next event says where to: that comes right behind, if at all. */
 static struct {
@@ -75,6 +75,18 @@ static void add(int folder, const char *name)
     else tell("lost", name, NULL, true);
 }
 
+/* Not held open: a folder that is gone is told to be when nobody has it open any more. */
+static int open_top(void)
+{
+    static char path[MOST_PATH + 1];
+    char *name;
+    int at = place_parent(-1, strcpy(path, top), false, &name);
+    int folder = at < 0 ? -1 : place_folder(at, *name ? name : "."), error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return folder;
+}
+
 static bool see(const struct visit *visit)
 {
     bool folder = S_ISDIR(visit->about.st_mode);
@@ -109,9 +121,10 @@ static void add_below(const char *name)
 {
     char *path = strdup(name), *base;
     must(path);
-    int at = place_parent(top, path, false, &base);
+    int above = open_top(), at = above < 0 ? -1 : place_parent(above, path, false, &base);
     int folder = at < 0 ? -1 : place_folder(at, base);
     if (at >= 0) close(at);
+    if (above >= 0) close(above);
     free(path);
     if (folder < 0) return; /* gone again */
     add(folder, name);
@@ -199,16 +212,16 @@ static void hear(const struct inotify_event *event)
 void do_watch(const struct start *start)
 {
     static char events[65536] __attribute__((aligned(8)));
-    char *name;
-    int at = place_parent(-1, act_path(start), false, &name);
-    if (at >= 0) top = place_folder(at, *name ? name : ".");
-    if (top < 0) act_fail("`path`");
+    top = act_path(start);
+    int folder = open_top();
+    if (folder < 0) act_fail("`path`");
     if ((notify = inotify_init1(IN_CLOEXEC)) < 0) act_fail("watching");
     packer = (struct packer){batch, batch + sizeof batch, false};
     recursive = start->recursive;
-    add(top, "");
+    add(folder, "");
     if (packer.at > batch) act_fail("watching");
-    if (recursive) walk(fcntl(top, F_DUPFD_CLOEXEC, 3), see, too_deep);
+    if (recursive) walk(folder, see, too_deep);
+    else close(folder);
     adding = true;
     act_ready();
     for (;;) {

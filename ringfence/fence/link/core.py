@@ -276,7 +276,7 @@ class Core:
 
     def _started(self, said: Started) -> Event | None:
         run = self._find(said.stream)
-        if run is None or run.pid is not None:
+        if run is None or run.pid is not None or run.exit is not None:
             return None
         run.pid, run.start = said.pid or None, None
         return Began(run)
@@ -313,6 +313,8 @@ class Core:
                 events.append(self._lost(run))
             return None
         self._unbind(run)
+        if run.exit is None and run.pid is None and held.pid is not None:
+            events.append(Began(run))  # its STARTED may be lost
         run.stream, run.pid, run.start, run.over = held.stream, held.pid or run.pid, None, False
         run.out.expected, run.err.expected = run.out.told, run.err.told
         self._streams[run.stream] = run

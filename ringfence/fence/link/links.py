@@ -217,8 +217,8 @@ class WardenLink:
                     self._sessions[run.id].said(channel, data)
                 case Room(run):
                     self._sessions[run.id].wake()
-                case Began():
-                    pass
+                case Began(run):
+                    self._sessions[run.id].began()
                 case Ended(run, exit):
                     session = self._sessions.pop(run.id, None)
                     if session is not None:
@@ -236,6 +236,7 @@ class WardenSession:
         self._durable = [0, run.out.told, run.err.told]  # by channel
         self._exit: Exit | None = None
         self._changed = asyncio.Event()  # room for input, or its end
+        self._began = asyncio.Event()
         self._over = asyncio.Event()
         self._sending = asyncio.Lock()
         self._taps: list[Tap] = []
@@ -295,6 +296,9 @@ class WardenSession:
             self._taps.append(tap)
         return tap
 
+    async def begun(self) -> None:
+        await self._began.wait()
+
     async def exit(self) -> Exit:
         await self._over.wait()
         assert self._exit is not None
@@ -319,11 +323,15 @@ class WardenSession:
             offset = min(offset, delivered - tap.waiting[channel])
         self._link.core.credit(self._run, channel, offset)
 
+    def began(self) -> None:
+        self._began.set()
+
     def wake(self) -> None:
         self._changed.set()
 
     def ended(self, exit: Exit) -> None:
         self._exit = exit
+        self._began.set()
         self._changed.set()
         self._over.set()
         for tap in self._taps:

@@ -125,6 +125,9 @@ class Session(Protocol):
 
     def resize(self, rows: int, columns: int) -> None: ...
 
+    async def begun(self) -> None:
+        """Wait until the warden says that it runs (an act: that what was asked for can begin), or for its end."""
+
     def output(self) -> Output:
         """What it says from this call on; all it said, for the first call when it was started without a ledger."""
 

@@ -253,7 +253,10 @@ class Run:
         try:
             async with asyncio.timeout(self.start.timeout):
                 if self.start.act is not None:
+                    if self.start.act not in _ACTS:
+                        raise Failed(errno.ENOSYS)
                     result = await _ACTS[self.start.act](self, self.start.arguments)
+                    self.tell_started()
                 else:
                     code = await command(self, [word.decode() for word in self.start.argv])
         except TimeoutError:
@@ -274,6 +277,9 @@ class Run:
         if result is not None:
             self.exited["result"] = result
         self.tell_exit()
+
+    def tell_started(self) -> None:
+        self.tell(frames.frame(Kind.STARTED, self.stream, _pack({"pid": 7})))
 
     def tell_exit(self) -> None:
         self.tell(frames.frame(Kind.EXITED, self.stream, _pack(self.exited)))
@@ -446,7 +452,8 @@ class Warden:
         if run is None:
             self._next = max(self._next, stream + 1)
             run = self._runs[stream] = Run(stream, start, self._box, self._tell)
-        self._tell(frames.frame(Kind.STARTED, run.stream, _pack({"pid": 7})))
+        if run.start.act is None:
+            run.tell_started()
         if run.exited is not None:
             run.tell_exit()
 

@@ -16,6 +16,7 @@ import ipaddress
 import itertools
 import logging
 import re
+import sys
 import time
 from collections.abc import Callable
 from urllib.parse import quote, urlsplit
@@ -52,6 +53,7 @@ log = logging.getLogger("ringfence.http")
 NOBODY = Principal(TokenKind.API, "nobody")
 UPLOAD_OVERHEAD = 64 * 1024
 BODY_SECONDS = 60.0  # a body that takes longer is not waited for
+BYTES = "application/octet-stream"
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -178,6 +180,9 @@ class Resource:
         if endpoint.upload:
             _limit(request, self._server.settings.max_file + UPLOAD_OVERHEAD)
             return None
+        if endpoint.raw:
+            _limit(request, self._server.settings.max_transfer or sys.maxsize)
+            return None
         if endpoint.body is None:
             return None
         raw = await _read(request, self._server.settings.max_body)
@@ -194,9 +199,9 @@ def _check_browser(principal: Principal, endpoint: Endpoint, request: Request) -
     if request.headers.get("x-ringfence-csrf") != principal.csrf:
         raise Forbidden("the header X-Ringfence-CSRF is missing or wrong: GET /api/v1/me tells it", code="csrf")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    wanted = "multipart/form-data" if endpoint.upload else "application/json"
+    wanted = "multipart/form-data" if endpoint.upload else BYTES if endpoint.raw else "application/json"
     announced = request.headers.get("transfer-encoding") or request.headers.get("content-length", "0")
-    if (endpoint.body is not None or endpoint.upload) and kind != wanted and announced != "0":
+    if (endpoint.body is not None or endpoint.upload or endpoint.raw) and kind != wanted and announced != "0":
         raise Invalid(f"with a session cookie the content type must be {wanted}", code="content_type")
 
 

@@ -258,6 +258,7 @@ class Endpoint:
     tag: str
     hot: bool
     upload: bool
+    raw: bool  # the body is bytes, as many as the setting max_transfer allows, read by the handler as they come
     media: str
     also: dict[int, Any]  # other successful answers
     errors: dict[type[RingfenceError], int]  # statuses that this documented path answers differently
@@ -282,6 +283,7 @@ class Api:
         creates: bool = False,
         hot: bool = False,
         upload: bool = False,
+        raw: bool = False,
         media: str = "application/json",
         also: dict[int, Any] | None = None,
         errors: dict[type[RingfenceError], int] | None = None,
@@ -296,7 +298,7 @@ class Api:
                 self.endpoints.append(
                     Endpoint(
                         method, path, access, handler, body, query, answers, status, creates or status == 201,
-                        lines[0].rstrip("."), description, self.tag, hot, upload, media, also or {},
+                        lines[0].rstrip("."), description, self.tag, hot, upload, raw, media, also or {},
                         errors or {} if at_root else {},
                     )
                 )  # fmt: skip

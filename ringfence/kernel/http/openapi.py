@@ -86,6 +86,9 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             "properties": {"file": {"type": "string", "format": "binary"}, "uploader": {"type": "string"}},
         }
         operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
+    elif endpoint.raw:
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": False, "content": content}
     elif endpoint.body is not None and endpoint.body.model_fields:
         required = any(field.is_required() for field in endpoint.body.model_fields.values())
         content = {"application/json": {"schema": _schema(endpoint.body, schemas, "validation")}}

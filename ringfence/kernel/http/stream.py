@@ -10,15 +10,20 @@ from starlette.types import Receive, Scope, Send
 
 
 class Stream(Response):
-    def __init__(self, chunks: AsyncGenerator[bytes, None], media: str, headers: Mapping[str, str]) -> None:
-        super().__init__(None, 200, headers, media)
-        del self.headers["content-length"]
+    patience: float | None = None  # seconds a reader may take nothing
+
+    def __init__(
+        self, chunks: AsyncGenerator[bytes, None], media: str, headers: Mapping[str, str], status: int = 200
+    ) -> None:
+        super().__init__(None, status, headers, media)
+        if "content-length" not in headers:
+            del self.headers["content-length"]
         self._chunks = chunks
         self.allowed: Callable[[], Awaitable[bool]] | None = None  # asked before every chunk; no: the stream ends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["ringfence.stream"] = True
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
@@ -38,7 +43,8 @@ class Stream(Response):
             async for chunk in chunks:
                 if self.allowed is not None and not await self.allowed():
                     break
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                async with asyncio.timeout(self.patience):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 

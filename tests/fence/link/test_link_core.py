@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.fence.link import frames
-from ringfence.fence.link.core import Conversation, Core, Ended, Full, Greeted, Returned, Room, Run, Said
+from ringfence.fence.link.core import Began, Conversation, Core, Ended, Full, Greeted, Returned, Room, Run, Said
 from ringfence.fence.link.frames import Kind
 from ringfence.fence.link.model import Channel, Exit, Start, Whom, Why
 
@@ -148,7 +148,7 @@ def test_a_restarted_server_goes_on_where_its_ledger_stands() -> None:
     conversation.outgoing.clear()
     sessions = [held(3, 1, out=[90, 200], err=[7, 7], taken=10, seen=30), held(4, 2)]
     events = conversation.receive(hello(sessions, following=5))
-    assert [type(event) for event in events] == [Greeted, Returned, Room]
+    assert [type(event) for event in events] == [Greeted, Returned, Began, Room]
     assert sent(conversation) == [frames.Welcome(((3, 100, 7),))]  # the other is nobody's, and ends
     run = core.runs[start(1).id]
     [said] = conversation.receive(output(3, 100, b"x" * 100))

@@ -83,6 +83,12 @@ class Boxes:
         for entry in (self.folder / "trash").iterdir():
             tree.remove(entry)
 
+    def forget_groups(self) -> None:
+        """Nobody will come back to this folder."""
+        for parent in dict.fromkeys(self._cgroups.parents.values()):
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+
     # What it can do
 
     def capabilities(self) -> Capabilities:

@@ -23,6 +23,7 @@ class Native:
 
     def __init__(self, boxes: Boxes | Spawned) -> None:
         self._boxes = boxes
+        self.by_root = isinstance(boxes, Spawned) or os.geteuid() == 0  # who acts
         self._threads = ThreadPoolExecutor(AT_ONCE, "native")
         self._sweeping: asyncio.Task[None] | None = None
 
