@@ -4,10 +4,10 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ringfence.sdk import AgentClient, AsyncAgentClient, AsyncClient, Client
+    from ringfence.sdk import AgentClient, AsyncAgentClient, AsyncClient, AsyncSandbox, Client, Sandbox
 
 __version__ = _version("ringfence")
-__all__ = ["AgentClient", "AsyncAgentClient", "AsyncClient", "Client", "__version__"]
+__all__ = ["AgentClient", "AsyncAgentClient", "AsyncClient", "AsyncSandbox", "Client", "Sandbox", "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -34,12 +34,13 @@ from ringfence.fence.doctor import routes as doctor_routes
 from ringfence.fence.files import routes as file_routes
 from ringfence.fence.files import sockets as port_sockets
 from ringfence.fence.files.service import Files
+from ringfence.fence.incoming import Incoming
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.lives import Lives
 from ringfence.fence.posture import routes as posture_routes
 from ringfence.fence.posture.service import Posture
 from ringfence.fence.runtimes.model import Runtime
-from ringfence.fence.runtimes.native.boxes import Boxes
+from ringfence.fence.runtimes.native.boxes import INCOMING, Boxes
 from ringfence.fence.runtimes.native.ids import Ids
 from ringfence.fence.runtimes.native.runtime import Native
 from ringfence.fence.runtimes.native.tools import NotBuilt, Tools
@@ -107,6 +108,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
     fence = Fence(settings, lambda tx, by, project: board.projects.find(tx, by, project, change=False))
     execs = Execs(settings, database)
     lives = Lives(settings, database, fence, WardenLinks(), execs, lambda: runtime or _runtime(settings))
+    incoming = Incoming(settings.data / INCOMING)
     places = execs.sandboxes = FencePlaces(
         database, fence, lives.link, lives.touch, lambda tx, agent: crew.check_awake(tx, agent, "run programs")
     )
@@ -152,7 +154,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         proposal_routes.routes(proposals),
         message_routes.routes(messages, settings),
         *board_routes.routes(board),
-        fence_routes.routes(fence, lives, settings),
+        fence_routes.routes(fence, lives, incoming, settings),
         doctor_routes.routes(settings, lives.runtime),
         posture_routes.routes(Posture(settings, database, fence, lives)),
         exec_routes.routes(execs, settings),
@@ -171,6 +173,7 @@ def build(settings: Settings, clock: Clock | None = None, runtime: Runtime | Non
         await feed.open()
         housekeeping.open()
         await execs.open()
+        incoming.open()
         lives.open()
         try:
             yield

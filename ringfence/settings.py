@@ -75,6 +75,7 @@ class Settings(BaseModel):
         description="Run by root: the first host id of the sandboxes' ranges.",
     )
     sandbox_image: str = Field("host", description="A sandbox's image when its maker does not say.")
+    max_image: Size = Field(16 << 30, description="Largest image, as it is sent and unpacked, in bytes.")
     sandbox_memory: Size = Field(2 << 30, description="A sandbox's memory when its maker does not say; 0: no limit.")
     sandbox_cpus: float = Field(2, ge=0, description="Its processors; 0: no limit.")
     sandbox_pids: int = Field(512, ge=0, description="Its processes and threads; 0: no limit.")

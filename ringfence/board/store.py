@@ -510,8 +510,11 @@ def _list(text: str) -> tuple[Any, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
+_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def _json(values: tuple[object, ...]) -> str:
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":")) if values else "[]"
+    return _TEXT.encode(values) if values else "[]"
 
 
 def like(text: str) -> str:

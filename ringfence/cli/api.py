@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CONNECT_WITHIN = 10.0
 ANSWER_WITHIN = 60.0
+UNPACKED_WITHIN = 3600.0  # until an image that was sent is unpacked
 PAGE = 500
 
 Json = dict[str, Any]
@@ -68,7 +69,7 @@ class Api:
             base_url=place.url,
             headers=headers,
             timeout=httpx.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
-            verify=_trust(place),
+            verify=trust(place),
             trust_env=not place.url.startswith(("http://127.", "http://localhost", "http://[::1]", "https://127.")),
         )
 
@@ -147,6 +148,16 @@ class Api:
                 raise self._problem(response)
             yield response.iter_lines()
 
+    def send(self, url: str, chunks: Iterator[bytes] | None, size: int | None = None, **query: object) -> Any:
+        """A body of bytes that may be long, as it comes; its answer may take long too."""
+        timeout = self._httpx.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN, read=UNPACKED_WITHIN)
+        headers = {} if size is None else {"content-length": str(size), "content-type": "application/octet-stream"}
+        with self._reaching():
+            response = self._client.post(url, params=_given(query), content=chunks, headers=headers, timeout=timeout)
+        if response.status_code >= 400:
+            raise self._problem(response)
+        return Answer(response).body
+
     @contextlib.contextmanager
     def download(self, method: str, url: str) -> Iterator[Iterator[bytes]]:
         """An answer that may be long, piece by piece."""
@@ -210,7 +221,7 @@ def _without_none(body: Mapping[str, object] | None) -> Json | None:
 NULL = object()
 
 
-def _trust(place: Place) -> ssl.SSLContext | bool:
+def trust(place: Place) -> ssl.SSLContext | bool:
     if not place.url.startswith("https://"):
         return False
     try:

@@ -34,6 +34,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "project": ("projects", WORK, "Projects: a board, its members, limits and files."),
     "task": ("tasks", WORK, "Tasks: units of work on a board."),
     "sandbox": ("sandboxes", WORK, "Sandboxes: machines of their own for agents, fenced."),
+    "image": ("images", WORK, "Images: root filesystems that sandboxes begin with."),
     "snapshot": ("sandboxes", WORK, "Snapshots: the files of sandboxes as they were."),
     "proposal": ("proposals", WORK, "What advisory agents want to do: approve or deny."),
     "demo": ("demo", WORK, "A made-up project whose agents work by themselves, to see a board move."),
@@ -130,6 +131,8 @@ def _ended() -> int:
     except OSError as error:
         return _fail(_told_by(error), Problem.exit_code)
     except Exception as error:
+        if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+            return _fail("what was given holds bytes that are no UTF-8 text: give it as UTF-8", Usage.exit_code)
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         return _fail(f"this is a mistake in Ringfence, please report it: {type(error).__name__}: {error} ({where})", 1)

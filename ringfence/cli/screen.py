@@ -6,7 +6,7 @@ Everything goes through `inert`, and nothing is read as rich markup.
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -212,6 +212,21 @@ class Screen:
         """For the reader, not for a program: on standard error."""
         if not self.quiet:
             say(sys.stderr, sentence)
+
+    def sending(self, chunks: Iterator[bytes], size: int, what: str) -> Iterator[bytes]:
+        """The same chunks; people see how far they are."""
+        if self.as_json or self.quiet or not sys.stderr.isatty():
+            yield from chunks
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(inert.line(what), total=size)
+            for chunk in chunks:
+                yield chunk
+                progress.advance(task, len(chunk))
 
     def confirm(self, question: str) -> None:
         """Go on only if the reader wants it. In a pipe nobody can be asked."""

@@ -1,6 +1,7 @@
 """All SQL about agents, and how its rows become facts."""
 
 import json
+from functools import lru_cache
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam as p
@@ -295,10 +296,14 @@ def agent(row: Row) -> Agent:
 
 def standing(row: Row) -> Standing:
     name, kind, mode, tags, paused_at, pause_reason, frozen, revoked, liveness = row
-    able = frozenset(normalised(json.loads(tags)))
     return Standing(
-        name, True, kind, Mode(mode), able, paused_at, pause_reason, bool(frozen), revoked, Status(liveness)
+        name, True, kind, Mode(mode), _able(tags), paused_at, pause_reason, bool(frozen), revoked, Status(liveness)
     )
+
+
+@lru_cache(maxsize=1024)
+def _able(tags: str) -> frozenset[str]:
+    return frozenset(normalised(json.loads(tags)))
 
 
 def revocation(row: Row) -> Revocation:

@@ -18,18 +18,22 @@ When the server comes back, it makes the world and the database one again, while
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from ringfence.fence.keys import Keys
 from ringfence.fence.link.model import Channel, Exit, Ledger, Link, Links, Whom
 from ringfence.fence.model import (
+    OWN_IMAGE,
     Action,
     Cause,
+    ImportedImage,
     Life,
     Sandbox,
     Snapshot,
@@ -42,7 +46,7 @@ from ringfence.fence.runtimes.model import Runtime, Unsupported
 from ringfence.fence.service import Fence, Offer
 from ringfence.kernel.auth.model import Principal
 from ringfence.kernel.database import Database
-from ringfence.kernel.errors import Conflict, RingfenceError, Unavailable
+from ringfence.kernel.errors import Conflict, NotFound, RingfenceError, Unavailable
 from ringfence.kernel.events.model import SYSTEM, Actor, Event
 from ringfence.kernel.ids import new
 from ringfence.kernel.processes import boot_id
@@ -106,6 +110,8 @@ class Lives:
         self._ledger = ledger
         self._keys = Keys(settings.data)
         self._owners: dict[str, Owner] = {}
+        self._most_image = settings.max_image
+        self._importing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._opened = asyncio.Event()
         self._reconciled = asyncio.Event()
@@ -124,8 +130,9 @@ class Lives:
             runtime = await asyncio.to_thread(self._make_runtime)
             await runtime.open()
             self._runtime = runtime
-            self._fence.offer = Offer(runtime.name, runtime.capabilities(), runtime.images)
+            self._fence.offer = Offer(runtime.name, runtime.capabilities())
             self._opened.set()
+            await self._forget_images()
             await self._reconcile()
         except (RingfenceError, OSError) as error:
             self._fence.without = str(error)
@@ -275,6 +282,46 @@ class Lives:
         removed = await self._database.write(lambda tx: self._fence.remove_snapshot(tx, by, ident), by.actor)
         await self._living_runtime().forget_snapshot(removed.id)
         return removed
+
+    # Images ---------------------------------------------------------------------------------------------------------
+
+    async def import_image(self, by: Principal, name: str, archive: Path) -> ImportedImage:
+        """The archive is the image `name` from now on."""
+        await self._awaited(self._reconciled)
+        return await asyncio.shield(self._spawn(self._import_image(by, name, archive), f"image {name:.64}"))
+
+    async def _import_image(self, by: Principal, name: str, archive: Path) -> ImportedImage:
+        runtime = self._living_runtime()
+        async with self._importing.setdefault(name, asyncio.Lock()):
+            await self._database.write(lambda tx: self._fence.check_import(tx, by, name), by.actor)
+            image = await runtime.import_image(name, archive, self._most_image)
+            try:
+                return await self._database.write(lambda tx: self._fence.imported(tx, by, image), by.actor)
+            except RingfenceError:
+                await runtime.forget_image(name)
+                raise
+
+    async def remove_image(self, by: Principal, name: str) -> ImportedImage:
+        async with self._importing.setdefault(name, asyncio.Lock()):
+            removed = await self._database.write(lambda tx: self._fence.remove_image(tx, by, name), by.actor)
+            await self._living_runtime().forget_image(name)
+            return removed
+
+    async def prune_images(self, by: Principal) -> list[ImportedImage]:
+        """Remove those that nothing is made of."""
+        removed = []
+        for name in await self._database.read(self._fence.unused_images):
+            with contextlib.suppress(Conflict, NotFound):  # meanwhile something is, or somebody was faster
+                removed.append(await self.remove_image(by, name))
+        return removed
+
+    async def _forget_images(self) -> None:
+        """Those whose import was not written down."""
+        runtime = self._living_runtime()
+        known = await self._database.read(self._fence.image_names)
+        for name in runtime.images():
+            if name != OWN_IMAGE and name not in known:
+                await runtime.forget_image(name)
 
     # One thing at a time --------------------------------------------------------------------------------------------
 

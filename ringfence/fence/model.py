@@ -174,6 +174,7 @@ class Sandbox:
     ended_at: int | None
     active_at: int  # when something last ran in it
     destroyed_at: int | None
+    workdir: str | None = None  # where programs begin; None: in /workspace
 
     def stepped(self, to: State, **more: Any) -> "Sandbox":
         """In another state, which may follow this one."""
@@ -200,6 +201,39 @@ class Snapshot:
     owner: str
     project: str | None
     size: int
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageConfig:
+    """What an image says of the programs to be run in it."""
+
+    env: tuple[str, ...] = ()
+    workdir: str = ""
+    user: str = ""  # shown, and not used: programs run as the sandbox's user
+    entrypoint: tuple[str, ...] = ()  # shown, and not run
+    cmd: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A root filesystem that sandboxes can begin with, as a runtime keeps it."""
+
+    name: str
+    digest: str  # of all that follows, sha256
+    layers: tuple[str, ...]  # their diff ids, sha256, the lowest first
+    config: ImageConfig
+    size: int  # bytes of all layers, unpacked
+    format: str  # `rootfs`, `oci`, `docker`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedImage:
+    """An image as the database knows it."""
+
+    image: Image
+    node: str
+    owner: str
     created_at: int
 
 
@@ -288,6 +322,24 @@ def check_sandbox_name(name: str) -> str:
             code="invalid_name",
         )
     return name
+
+
+IMAGE = r"^[a-z0-9][a-z0-9._-]{0,63}(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$"
+_IMAGE = re.compile(IMAGE)
+OWN_IMAGE = "host"  # this machine's own programs: every runtime has it
+
+
+def check_image_name(name: str) -> str:
+    if not _IMAGE.fullmatch(name) or name == OWN_IMAGE:
+        raise Invalid(
+            f"an image cannot be called {name[:80]!r}: use a-z 0-9 . _ -, and after a colon a tag, as `debian:12`",
+            code="invalid_name",
+        )
+    return name
+
+
+def image_env(config: ImageConfig) -> dict[str, str]:
+    return {name: value for name, equals, value in (each.partition("=") for each in config.env) if name and equals}
 
 
 def with_defaults(asked: Limits, defaults: Limits, *, best_effort: bool) -> Limits:

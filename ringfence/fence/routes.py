@@ -1,12 +1,16 @@
-"""Sandboxes over HTTP: their lives and snapshots. What runs in them is the room `sessions`'."""
+"""Sandboxes over HTTP: their lives, snapshots and images. What runs in them is the room `sessions`'."""
 
+from pathlib import Path
 from typing import Any
 
 from ringfence.fence import views
+from ringfence.fence.incoming import Incoming
 from ringfence.fence.lives import Lives
 from ringfence.fence.model import Action, Sandbox
 from ringfence.fence.service import Fence
+from ringfence.kernel.auth.model import Role
 from ringfence.kernel.database import Transaction
+from ringfence.kernel.errors import Forbidden
 from ringfence.kernel.events.model import Event
 from ringfence.kernel.events.service import Wanted, page
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Nothing, Page
@@ -16,9 +20,10 @@ from ringfence.settings import Settings
 ALL = "/api/v1/sandboxes"
 ONE = f"{ALL}/{{sandbox}}"
 SNAPSHOTS = "/api/v1/snapshots"
+IMAGES = "/api/v1/images"
 
 
-def routes(fence: Fence, lives: Lives, settings: Settings) -> Api:
+def routes(fence: Fence, lives: Lives, incoming: Incoming, settings: Settings) -> Api:
     api = Api("sandboxes")
 
     @api.route(
@@ -165,5 +170,50 @@ def routes(fence: Fence, lives: Lives, settings: Settings) -> Api:
     async def remove_snapshot(call: Call[Fields, Fields]) -> views.SnapshotView:
         """Remove a snapshot that no sandbox begins with."""
         return views.snapshot_view(await lives.remove_snapshot(call.principal, call["snapshot"]))
+
+    @api.route(
+        "POST", IMAGES, access=Access.STEER, query=views.NewImageQuery, answers=views.ImageView, status=201, raw=True
+    )
+    async def import_image(call: Call[Fields, views.NewImageQuery]) -> Answer:
+        """Import an image: the body is a root filesystem as tar, an OCI layout as tar, or what `docker save` writes.
+
+        Also compressed by gzip or xz. Layers are kept once, whatever images have them."""
+        if (answered := await call.answered()) is not None:
+            return answered
+        by, query = call.principal, call.query
+        await call.read(lambda tx: fence.check_import(tx, by, query.name))
+        if query.path is not None and not by.may(Role.ADMIN):
+            raise Forbidden("naming files of the server's host is for admins: send the archive instead", code="role")
+        await lives.ready()
+        most = settings.max_image
+        async with (
+            incoming.received(call.request.stream(), most)
+            if query.path is None
+            else incoming.named(Path(query.path), most)
+        ) as archive:
+            imported = await lives.import_image(by, query.name, archive)
+        return await call.commit(lambda tx: views.image_view(imported))
+
+    @api.route("GET", IMAGES, access=Access.VIEW, query=views.ImagesQuery, answers=Listed(views.ImageView))
+    async def list_images(call: Call[Fields, views.ImagesQuery]) -> Page:
+        """The images on this host, by name; beside them there is always `host`."""
+        limit = call.query.limit or settings.page_size
+        found = await call.read(lambda tx: fence.images(tx, call.query.cursor or "", limit))
+        return Page([views.image_view(each) for each in found], found[-1].image.name if len(found) == limit else None)
+
+    @api.route("POST", f"{IMAGES}/prune", access=Access.CONFIGURE, body=Nothing, answers=views.PrunedView)
+    async def prune_images(call: Call[Nothing, Fields]) -> views.PrunedView:
+        """Remove every image that no sandbox and no snapshot is made of."""
+        return {"removed": [views.image_view(each) for each in await lives.prune_images(call.principal)]}
+
+    @api.route("GET", f"{IMAGES}/{{image}}", access=Access.VIEW, answers=views.ImageView)
+    async def show_image(call: Call[Fields, Fields]) -> views.ImageView:
+        """One image, with its layers and what it says of programs."""
+        return views.image_view(await call.read(lambda tx: fence.image(tx, call["image"])))
+
+    @api.route("DELETE", f"{IMAGES}/{{image}}", access=Access.STEER, answers=views.ImageView)
+    async def remove_image(call: Call[Fields, Fields]) -> views.ImageView:
+        """Remove an image that no sandbox and no snapshot is made of, with the layers that nothing else needs."""
+        return views.image_view(await lives.remove_image(call.principal, call["image"]))
 
     return api

@@ -17,9 +17,13 @@ from ringfence.fence import store
 from ringfence.fence.model import (
     ENV_BYTES,
     LABELS,
+    OWN_IMAGE,
     Action,
     Cause,
     Enforced,
+    Image,
+    ImageConfig,
+    ImportedImage,
     Life,
     Limits,
     OnCrash,
@@ -28,8 +32,10 @@ from ringfence.fence.model import (
     State,
     User,
     Wanted,
+    check_image_name,
     check_sandbox_name,
     crashes_with,
+    image_env,
     is_crash_loop,
     is_needed,
     unenforceable,
@@ -83,7 +89,6 @@ class Offer:
 
     runtime: str
     capabilities: Capabilities
-    images: Callable[[], list[str]]
 
 
 class Fence:
@@ -172,7 +177,7 @@ class Fence:
         offer = self._offer()
         self._check_place(tx, by, wish)
         snapshot = None if wish.snapshot is None else self.snapshot(tx, by, wish.snapshot)
-        image = self._image(offer, wish, snapshot)
+        image, config = self._image(tx, wish, snapshot)
         user = wish.user or (User.AGENT if snapshot is None else snapshot.user)
         limits = self._limits(offer, wish)
         if user not in offer.capabilities.users:
@@ -184,7 +189,8 @@ class Fence:
             id=sandbox_id, name=name, node=self.node, labels=_labels(wish.labels), owner=by.actor.name,
             project=wish.project, agent=wish.agent, runtime=offer.runtime, image=image, user=user,
             read_only=wish.read_only, memory_disk=wish.memory_disk, limits=limits, best_effort=wish.best_effort,
-            env=_env(wish.env), snapshot=None if snapshot is None else snapshot.id, on_crash=wish.on_crash,
+            env=_env({**image_env(config), **wish.env}), workdir=config.workdir or None,
+            snapshot=None if snapshot is None else snapshot.id, on_crash=wish.on_crash,
             ttl=wish.ttl or None, expires_at=_after(tx.now, wish.ttl), idle_timeout=idle or None,
             state=State.CREATING, wanted=Wanted.RUNNING, enforced=Enforced(), life=None, cause=None, error="",
             restarts=0, crashes=(), created_at=tx.now, started_at=None, ended_at=None, active_at=tx.now,
@@ -241,20 +247,25 @@ class Fence:
         if wish.agent is not None:
             check_name(wish.agent, "agent")
 
-    def _image(self, offer: Offer, wish: Wish, snapshot: Snapshot | None) -> str:
+    def _image(self, tx: Transaction, wish: Wish, snapshot: Snapshot | None) -> tuple[str, ImageConfig]:
+        """Its name, and what it says of programs."""
         if snapshot is not None:
             if wish.image is not None and wish.image != snapshot.image:
                 raise Invalid(f"the snapshot {snapshot.name!r} is of the image {snapshot.image!r}: leave out `image`")
             if snapshot.node != self.node:
                 raise Unsupported(f"the snapshot {snapshot.name!r} lies on another host: create from it there")
-            return snapshot.image
-        image = wish.image or self._settings.sandbox_image
-        if image not in (known := offer.images()):
+        name = snapshot.image if snapshot is not None else wish.image or self._settings.sandbox_image
+        if name == OWN_IMAGE:
+            return name, ImageConfig()
+        row = tx.row(store.IMAGE, node=self.node, name=name)
+        if row is None:
+            known = [OWN_IMAGE, *sorted(self.image_names(tx))]
             raise Unsupported(
-                f"there is no image {image!r:.200} here; there are: {', '.join(known) or 'none'}",
+                f"there is no image {name!r:.200} here; there are: {', '.join(known)[:1000]}; "
+                "`ringfence image import` brings others",
                 code="unknown_image",
             )
-        return image
+        return name, store.image(row).image.config
 
     def _limits(self, offer: Offer, wish: Wish) -> Limits:
         settings = self._settings
@@ -501,6 +512,56 @@ class Fence:
         told = {"snapshot": found.id, "snapshot_name": found.name}
         tx.record("snapshot_deleted", by.actor, told, project=found.project, subject=found.id)
         return found
+
+    # Images ---------------------------------------------------------------------------------------------------------
+
+    def image(self, tx: Transaction, name: str) -> ImportedImage:
+        if (row := tx.row(store.IMAGE, node=self.node, name=name)) is None:
+            raise NotFound(f"there is no image {name!r:.80} on this host; GET /api/v1/images lists those there are")
+        return store.image(row)
+
+    def images(self, tx: Transaction, cursor: str, limit: int) -> list[ImportedImage]:
+        """By name. `host`, which every runtime has, is not among them."""
+        return [store.image(row) for row in tx.rows(store.IMAGES, node=self.node, cursor=cursor, limit=limit)]
+
+    def image_names(self, tx: Transaction) -> set[str]:
+        return {row[0] for row in tx.rows(store.IMAGE_NAMES, node=self.node)}
+
+    def check_import(self, tx: Transaction, by: Principal, name: str) -> None:
+        if not by.may(Role.OPERATOR):
+            raise Forbidden("importing images is for operators and admins", code="role")
+        if tx.row(store.IMAGE, node=self.node, name=check_image_name(name)) is not None:
+            raise Conflict(f"there is an image {name!r} already: choose another name, or remove it", code="name_taken")
+
+    def imported(self, tx: Transaction, by: Principal, image: Image) -> ImportedImage:
+        self.check_import(tx, by, image.name)
+        found = ImportedImage(image=image, node=self.node, owner=by.actor.name, created_at=tx.now)
+        tx.run(store.ADD_IMAGE, **store.image_columns(found))
+        self._tell_of_image(tx, "image_imported", by.actor, found)
+        return found
+
+    def remove_image(self, tx: Transaction, by: Principal, name: str) -> ImportedImage:
+        found = self.image(tx, name)
+        if not by.may(Role.ADMIN) and found.owner != by.actor.name:
+            raise Forbidden(
+                f"the image {name!r} is {found.owner}'s: it is for them and for admins to remove", code="role"
+            )
+        if (user := tx.row(store.USES_IMAGE, node=self.node, image=name)) is not None:
+            raise Conflict(
+                f"{user[0]!r} is made of the image {name!r}: remove it first", code="image_used", subject=name
+            )
+        tx.run(store.REMOVE_IMAGE, node=self.node, name=name)
+        self._tell_of_image(tx, "image_removed", by.actor, found)
+        return found
+
+    def unused_images(self, tx: Transaction) -> list[str]:
+        names = sorted(self.image_names(tx))
+        return [name for name in names if tx.row(store.USES_IMAGE, node=self.node, image=name) is None]
+
+    def _tell_of_image(self, tx: Transaction, kind: str, by: Actor, found: ImportedImage) -> None:
+        it = found.image
+        told = {"image": it.name, "digest": it.digest, "size": it.size, "format": it.format, "node": found.node}
+        tx.record(kind, by, told, subject=it.name)
 
     # Chores ---------------------------------------------------------------------------------------------------------
 

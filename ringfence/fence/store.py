@@ -10,6 +10,9 @@ from sqlalchemy import bindparam as p
 from ringfence.fence.model import (
     LIMITS,
     Enforced,
+    Image,
+    ImageConfig,
+    ImportedImage,
     Life,
     Limits,
     OnCrash,
@@ -64,6 +67,7 @@ sandboxes = sa.Table(
     sa.Column("ended_at", sa.BigInteger),
     sa.Column("active_at", sa.BigInteger, nullable=False),
     sa.Column("destroyed_at", sa.BigInteger),
+    sa.Column("workdir", sa.Text),
     sa.Index("sandboxes_by_name", "name", unique=True, sqlite_where=_alive, postgresql_where=_alive),
     sa.Index("sandboxes_by_node", "node", "state"),
     sa.Index("sandboxes_by_owner", "owner", "state"),
@@ -85,6 +89,20 @@ snapshots = sa.Table(
     sa.Column("size", sa.BigInteger, nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Index("snapshots_by_name", "name", unique=True),
+)
+
+images = sa.Table(
+    "images",
+    metadata,
+    sa.Column("node", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("layers", sa.Text, nullable=False),
+    sa.Column("config", sa.Text, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("format", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
 )
 
 _c = sandboxes.c
@@ -147,6 +165,21 @@ ADD_SNAPSHOT = Query(sa.insert(snapshots))
 REMOVE_SNAPSHOT = Query(sa.delete(snapshots).where(_s.id == p("id")))
 USES_SNAPSHOT = Query(sa.select(_c.name).where(_c.snapshot == p("snapshot"), _live).order_by(_c.name))
 
+# Images ---------------------------------------------------------------------------------------------------------------
+
+_i = images.c
+IMAGE = Query(sa.select(images).where(_i.node == p("node"), _i.name == p("name")))
+IMAGES = Query(sa.select(images).where(_i.node == p("node"), _i.name > p("cursor")).order_by(_i.name).limit(p("limit")))
+IMAGE_NAMES = Query(sa.select(_i.name).where(_i.node == p("node")))
+ADD_IMAGE = Query(sa.insert(images))
+REMOVE_IMAGE = Query(sa.delete(images).where(_i.node == p("node"), _i.name == p("name")))
+USES_IMAGE = Query(
+    sa.union_all(
+        sa.select(_c.name).where(_c.node == p("node"), _c.image == p("image"), _live),
+        sa.select(_s.name).where(_s.node == p("node"), _s.image == p("image")),
+    ).limit(1)
+)
+
 
 def sandbox(row: Row) -> Sandbox:
     has = dict(zip(_FIELDS, row, strict=True))
@@ -199,3 +232,24 @@ def changes(sandbox: Sandbox) -> dict[str, Any]:
 def snapshot(row: Row) -> Snapshot:
     has = dict(zip(_s.keys(), row, strict=True))
     return Snapshot(**has | {"user": User(has["user"])})
+
+
+def image(row: Row) -> ImportedImage:
+    has = dict(zip(_i.keys(), row, strict=True))
+    said: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(has["config"]).items()
+    }
+    kept = Image(
+        name=has["name"], digest=has["digest"], layers=tuple(json.loads(has["layers"])), config=ImageConfig(**said),
+        size=has["size"], format=has["format"],
+    )  # fmt: skip
+    return ImportedImage(image=kept, node=has["node"], owner=has["owner"], created_at=has["created_at"])
+
+
+def image_columns(imported: ImportedImage) -> dict[str, Any]:
+    it = imported.image
+    return {
+        "node": imported.node, "name": it.name, "digest": it.digest, "layers": json.dumps(it.layers),
+        "config": json.dumps(asdict(it.config)), "size": it.size, "format": it.format, "owner": imported.owner,
+        "created_at": imported.created_at,
+    }  # fmt: skip

@@ -5,7 +5,19 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from ringfence.fence.model import LABELS, NAME, OnCrash, Sandbox, Snapshot, State, Stats, User, Wanted
+from ringfence.fence.model import (
+    IMAGE,
+    LABELS,
+    NAME,
+    ImportedImage,
+    OnCrash,
+    Sandbox,
+    Snapshot,
+    State,
+    Stats,
+    User,
+    Wanted,
+)
 from ringfence.fence.model import Limits as LimitFacts
 from ringfence.fence.service import Wish
 from ringfence.kernel.clock import iso, iso_or_none
@@ -84,6 +96,18 @@ class SnapshotBody(Fields):
     name: Name | None = None
 
 
+class NewImageQuery(Fields):
+    name: Annotated[str, Field(json_schema_extra={"pattern": IMAGE})] = Field(description="As `tools` or `debian:12`.")
+    path: Annotated[str, Field(max_length=4096)] | None = Field(
+        None, description="For admins: a file or folder of the server's host, instead of a body."
+    )
+
+
+class ImagesQuery(Fields):
+    limit: Annotated[int, Field(ge=1, le=1000)] | None = None
+    cursor: Annotated[str, Field(max_length=200)] | None = None
+
+
 class SandboxesQuery(Fields):
     state: State | None = None
     project: Annotated[str, Field(max_length=64)] | None = None
@@ -139,6 +163,7 @@ class SandboxView(TypedDict):
     best_effort: bool
     enforced: dict[str, str]
     env: dict[str, str]
+    workdir: str
     on_crash: OnCrash
     ttl: float | None
     expires_at: str | None
@@ -190,6 +215,30 @@ class SnapshotView(TypedDict):
     created_at: str
 
 
+class ImageConfigView(TypedDict):
+    env: list[str]
+    workdir: str
+    user: str
+    entrypoint: list[str]
+    cmd: list[str]
+
+
+class ImageView(TypedDict):
+    name: str
+    digest: str
+    layers: list[str]
+    config: ImageConfigView
+    size: int
+    format: str
+    owner: str
+    node: str
+    created_at: str
+
+
+class PrunedView(TypedDict):
+    removed: list[ImageView]
+
+
 def sandbox_view(sandbox: Sandbox) -> SandboxView:
     limits = sandbox.limits
     return {
@@ -213,6 +262,7 @@ def sandbox_view(sandbox: Sandbox) -> SandboxView:
         "best_effort": sandbox.best_effort,
         "enforced": sandbox.enforced.how,
         "env": sandbox.env,
+        "workdir": sandbox.workdir or "/workspace",
         "on_crash": sandbox.on_crash,
         "ttl": sandbox.ttl,
         "expires_at": iso_or_none(sandbox.expires_at),
@@ -258,4 +308,25 @@ def snapshot_view(snapshot: Snapshot) -> SnapshotView:
         "project": snapshot.project,
         "size": snapshot.size,
         "created_at": iso(snapshot.created_at),
+    }
+
+
+def image_view(imported: ImportedImage) -> ImageView:
+    it = imported.image
+    return {
+        "name": it.name,
+        "digest": it.digest,
+        "layers": list(it.layers),
+        "config": {
+            "env": list(it.config.env),
+            "workdir": it.config.workdir,
+            "user": it.config.user,
+            "entrypoint": list(it.config.entrypoint),
+            "cmd": list(it.config.cmd),
+        },
+        "size": it.size,
+        "format": it.format,
+        "owner": imported.owner,
+        "node": imported.node,
+        "created_at": iso(imported.created_at),
     }

@@ -1,9 +1,11 @@
-"""The Python client: `AgentClient` for agents, `Client` for people's scripts, each with a twin for asyncio."""
+"""The Python client: `AgentClient` for agents, `Client` for people's scripts, `Sandbox` for work in a sandbox, each
+with a twin for asyncio."""
 
 from ringfence.sdk import errors, views
 from ringfence.sdk.agent import Handler
 from ringfence.sdk.clients import AgentClient, AsyncAgentClient, AsyncClient, Client
 from ringfence.sdk.errors import (
+    CommandFailed,
     Conflict,
     Forbidden,
     Invalid,
@@ -18,6 +20,8 @@ from ringfence.sdk.errors import (
     Unreachable,
 )
 from ringfence.sdk.events import AsyncEventStream, Event, EventStream
+from ringfence.sdk.processes import AsyncProcess, Output, Process
+from ringfence.sdk.sandbox import AsyncSandbox, Result, Sandbox
 from ringfence.sdk.views import Claimed, Message, Proposed, Task, is_proposed
 
 __all__ = [
@@ -25,8 +29,11 @@ __all__ = [
     "AsyncAgentClient",
     "AsyncClient",
     "AsyncEventStream",
+    "AsyncProcess",
+    "AsyncSandbox",
     "Claimed",
     "Client",
+    "CommandFailed",
     "Conflict",
     "Event",
     "EventStream",
@@ -36,11 +43,15 @@ __all__ = [
     "Message",
     "NotFound",
     "NotRegistered",
+    "Output",
+    "Process",
     "Proposed",
     "RateLimited",
     "Refused",
+    "Result",
     "RingfenceError",
     "RuleBroken",
+    "Sandbox",
     "Task",
     "Unauthenticated",
     "Unavailable",

@@ -1,10 +1,12 @@
 """A call to Ringfence as a fact: what is asked, how the answer reads, and whether it may be asked twice."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar, cast
-from urllib.parse import quote
+from pathlib import Path
+from typing import IO, Any, Generic, TypeVar, cast
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -27,6 +29,40 @@ class Upload:
     content: bytes
 
 
+PIECE = 256 << 10  # bytes of a file that are in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file on this machine holds, as the body of a call; from its beginning with each try."""
+
+    file: Path
+
+    def pieces(self) -> Iterator[bytes]:
+        with self.file.open("rb") as file:
+            while piece := file.read(PIECE):
+                yield piece
+
+    async def pieces_awaited(self) -> AsyncIterator[bytes]:
+        pieces = self.pieces()
+        while piece := await asyncio.to_thread(next, pieces, b""):
+            yield piece
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """The file on this machine that takes an answer's bytes; from its beginning with each try."""
+
+    file: IO[bytes]
+
+    def begin(self) -> None:
+        self.file.seek(0)
+        self.file.truncate()
+
+    def take(self, piece: bytes) -> None:
+        self.file.write(piece)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
     method: str
@@ -35,6 +71,10 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     upload: Upload | None = None
+    content: bytes | Content | None = None
+    sink: Sink | None = None
+    within: float | None = None
+    """Seconds an answer may take, where that is longer than the client waits otherwise."""
     repeat: Repeat = Repeat.SAFE
     patient: bool = True
     """Whether it is worth asking again at all; a heartbeat is not: the next one comes soon."""
@@ -49,9 +89,22 @@ class Call(Generic[T]):
             return client.build_request(
                 self.method, self.path, headers=headers, files=files, data=dict(self.body or {})
             )
-        return client.build_request(
-            self.method, self.path, params=_given(self.query), headers=headers, json=self.body
-        )  # fmt: skip
+        asked = _with_query(self.path, _given(self.query))
+        timeout = client.timeout
+        if self.within is not None:
+            timeout = httpx.Timeout(**{**timeout.as_dict(), "read": self.within})
+        if self.content is not None:
+            content: Any = self.content
+            if isinstance(content, Content):
+                content = content.pieces_awaited() if isinstance(client, httpx.AsyncClient) else content.pieces()
+            return client.build_request(self.method, asked, headers=headers, content=content, timeout=timeout)
+        return client.build_request(self.method, asked, headers=headers, json=self.body, timeout=timeout)
+
+
+def _with_query(where: str, query: dict[str, Any]) -> str:
+    """Byte for byte: a file's name may be no text, and is a string with surrogates then."""
+    told = {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}
+    return f"{where}?{urlencode(told, doseq=True, errors='surrogateescape')}" if told else where
 
 
 def path(*parts: str) -> str:

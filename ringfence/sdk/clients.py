@@ -20,6 +20,9 @@ from ringfence.sdk.identity import Identity, Kept, state_folder
 from ringfence.sdk.inbox import Inbox
 from ringfence.sdk.operator import OperatorOperations
 from ringfence.sdk.retrying import Patience
+from ringfence.sdk.sandbox import AsyncSandbox, Sandbox
+from ringfence.sdk.sandboxes import SeesSandboxes
+from ringfence.sdk.sockets import Sockets
 from ringfence.sdk.steps import Awaiting, Blocking
 from ringfence.sdk.views import Pending
 
@@ -29,6 +32,7 @@ STREAM_PATIENCE = 300.0
 
 OnRevocation = Callable[[Pending], object]
 FileName = str | os.PathLike[str]
+Trusted = FileName | ssl.SSLContext
 
 
 class _Connection(TypedDict):
@@ -39,7 +43,7 @@ class _Connection(TypedDict):
     trust_env: bool
 
 
-def _connection(url: str, timeout: float, ca: FileName | None) -> _Connection:
+def _connection(url: str, timeout: float, ca: Trusted | None) -> _Connection:
     secure = url.startswith("https://")
     return {
         "base_url": url,
@@ -52,8 +56,10 @@ def _connection(url: str, timeout: float, ca: FileName | None) -> _Connection:
     }
 
 
-def _trust(ca: FileName | None) -> ssl.SSLContext:
-    """The system's certificates, and those in the file `ca`."""
+def _trust(ca: Trusted | None) -> ssl.SSLContext:
+    """The system's certificates, and those in the file `ca`; or what somebody made up their mind about."""
+    if isinstance(ca, ssl.SSLContext):
+        return ca
     context = ssl.create_default_context()
     if ca:
         context.load_verify_locations(ca)
@@ -106,6 +112,15 @@ class _Sync(Blocking):
     _http: httpx.Client
     _authorization: Callable[[], dict[str, str]]
 
+    def _connect(self, url: str, timeout: float, ca: Trusted | None, transport: httpx.BaseTransport | None) -> None:
+        facts = _connection(url, timeout, ca)
+        self._http = httpx.Client(**facts, transport=transport)
+        self._sockets = Sockets(url, facts["verify"], facts["trust_env"], self._authorization)
+
+    def sandbox(self, sandbox: str) -> Sandbox:
+        """One that is there, by its id or name, as an object; leaving its `with` does not destroy it."""
+        return Sandbox(self, self._drive(SeesSandboxes.get_sandbox.steps(self, sandbox)))
+
     def events(
         self,
         *,
@@ -138,6 +153,17 @@ class _Sync(Blocking):
 class _Async(Awaiting):
     _http: httpx.AsyncClient
     _authorization: Callable[[], dict[str, str]]
+
+    def _connect(
+        self, url: str, timeout: float, ca: Trusted | None, transport: httpx.AsyncBaseTransport | None
+    ) -> None:
+        facts = _connection(url, timeout, ca)
+        self._http = httpx.AsyncClient(**facts, transport=transport)
+        self._sockets = Sockets(url, facts["verify"], facts["trust_env"], self._authorization)
+
+    async def sandbox(self, sandbox: str) -> AsyncSandbox:
+        """As `Client.sandbox`."""
+        return AsyncSandbox(self, await self._drive(SeesSandboxes.get_sandbox.steps(self, sandbox)))
 
     def events(
         self,
@@ -177,12 +203,12 @@ class AgentClient(_Agent, _Sync):
         enrolment: str | None = None,
         timeout: float = TIMEOUT,
         retries: int = RETRIES,
-        ca: FileName | None = None,
+        ca: Trusted | None = None,
         state_dir: FileName | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._begin(hub_url, agent_name, agent_type, token, enrolment, timeout, retries, state_dir)
-        self._http = httpx.Client(**_connection(self.hub_url, timeout, ca), transport=transport)
+        self._connect(self.hub_url, timeout, ca, transport)
         self._beating: tuple[threading.Thread, threading.Event] | None = None
 
     def start_heartbeat(self, interval: float = 10) -> None:
@@ -260,12 +286,12 @@ class AsyncAgentClient(_Agent, _Async):
         enrolment: str | None = None,
         timeout: float = TIMEOUT,
         retries: int = RETRIES,
-        ca: FileName | None = None,
+        ca: Trusted | None = None,
         state_dir: FileName | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._begin(hub_url, agent_name, agent_type, token, enrolment, timeout, retries, state_dir)
-        self._http = httpx.AsyncClient(**_connection(self.hub_url, timeout, ca), transport=transport)
+        self._connect(self.hub_url, timeout, ca, transport)
         self._beating: asyncio.Task[None] | None = None
 
     async def start_heartbeat(self, interval: float = 10) -> None:
@@ -326,11 +352,11 @@ class Client(_Operator, _Sync):
         token: str | None = None,
         timeout: float = TIMEOUT,
         retries: int = RETRIES,
-        ca: FileName | None = None,
+        ca: Trusted | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._begin(url, token, timeout, retries)
-        self._http = httpx.Client(**_connection(self.url, timeout, ca), transport=transport)
+        self._connect(self.url, timeout, ca, transport)
 
 
 class AsyncClient(_Operator, _Async):
@@ -343,8 +369,8 @@ class AsyncClient(_Operator, _Async):
         token: str | None = None,
         timeout: float = TIMEOUT,
         retries: int = RETRIES,
-        ca: FileName | None = None,
+        ca: Trusted | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._begin(url, token, timeout, retries)
-        self._http = httpx.AsyncClient(**_connection(self.url, timeout, ca), transport=transport)
+        self._connect(self.url, timeout, ca, transport)

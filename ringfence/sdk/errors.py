@@ -3,6 +3,7 @@
     RingfenceError
     ├── Unreachable             no answer: not there, lost on the way, or not in time
     ├── UnexpectedAnswer        an answer, but not Ringfence's: something else listens there
+    ├── CommandFailed           a program in a sandbox did not end with 0, and `check` was asked for
     ├── NotRegistered           the loop cannot begin: the agent could not be registered (also a RuntimeError)
     └── Answered                what the server said no with
         ├── Invalid         400 the request cannot be understood: a mistake of the program
@@ -64,6 +65,16 @@ class UnexpectedAnswer(RingfenceError):
 
 class NotRegistered(RingfenceError, RuntimeError):
     code = "not_registered"
+
+
+class CommandFailed(RingfenceError):
+    """`result` is what the program said, and how it ended."""
+
+    code = "command_failed"
+
+    def __init__(self, result: Any, why: str) -> None:
+        super().__init__(why)
+        self.result = result
 
 
 class Answered(RingfenceError):

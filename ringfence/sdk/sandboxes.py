@@ -1,18 +1,21 @@
 """Sandboxes and snapshots as a client makes, finds and steers them; `sandbox.py` has one as an object."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from ringfence.sdk.asking import Asking
 from ringfence.sdk.board import V1
-from ringfence.sdk.calls import given, path
+from ringfence.sdk.calls import Call, Content, Json, Repeat, given, path
 from ringfence.sdk.steps import Steps, operation
-from ringfence.sdk.views import Posture, Sandbox, SandboxLogs, SandboxStats, Snapshot
+from ringfence.sdk.views import Image, Posture, Pruned, Sandbox, SandboxLogs, SandboxStats, Snapshot
 
 State = Literal["creating", "running", "paused", "stopped", "failed", "lost", "destroyed"]
 User = Literal["agent", "root"]
 OnCrash = Literal["restart", "stop"]
 Size = int | str
+UNPACKED_WITHIN = 3600.0  # seconds until an archive that was sent is answered
 
 
 class SeesSandboxes(Asking):
@@ -139,6 +142,42 @@ class SteersSandboxes(SeesSandboxes):
     def check_sandbox(self, sandbox: str) -> Steps[Posture]:
         """Try its fence from inside: `verdict` is `fail` where it does not hold, `checks` says what was tried."""
         return self._change("POST", path(*V1, "sandboxes", sandbox, "check"), Posture)
+
+    @operation
+    def import_image(self, name: str, archive: str | os.PathLike[str]) -> Steps[Image]:
+        """Send an archive: a root filesystem as tar, an OCI layout as tar, or what `docker save` wrote."""
+        sent = Call(
+            method="POST", path=path(*V1, "images"), reads=Json(Image), query={"name": name},
+            content=Content(Path(archive)), within=UNPACKED_WITHIN,
+            repeat=Repeat.KEYED, patient=False,
+        )  # fmt: skip
+        return self._ask(sent)
+
+    @operation
+    def import_image_from_server(self, name: str, path_there: str) -> Steps[Image]:
+        """A file, or a folder, of the server's own host; for admins."""
+        query = {"name": name, "path": path_there}
+        return self._ask(
+            Call(method="POST", path=path(*V1, "images"), reads=Json(Image), query=query, repeat=Repeat.KEYED)
+        )
+
+    @operation
+    def list_images(self, *, limit: int | None = None) -> Steps[list[Image]]:
+        """By name; beside them there is always `host`."""
+        return self._list(path(*V1, "images"), Image, limit)
+
+    @operation
+    def get_image(self, image: str) -> Steps[Image]:
+        return self._get(path(*V1, "images", image), Image)
+
+    @operation
+    def delete_image(self, image: str) -> Steps[bool]:
+        return self._agreed(self._remove(path(*V1, "images", image), Image))
+
+    @operation
+    def prune_images(self) -> Steps[Pruned]:
+        """Remove every image that no sandbox and no snapshot is made of."""
+        return self._change("POST", path(*V1, "images", "prune"), Pruned)
 
     @operation
     def snapshot_sandbox(self, sandbox: str, name: str | None = None) -> Steps[Snapshot]:

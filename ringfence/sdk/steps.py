@@ -1,7 +1,8 @@
 """A client's method, written once for both twins.
 
-A method is a generator of steps: it says what has to happen (`Send` a call, `Wait`, `Tell` the user's function) and is
-given what came of it. Two drivers carry steps out, `Blocking` and `Awaiting`, and know nothing else.
+A method is a generator of steps: it says what has to happen (`Send` a call, `Wait`, `Tell` the user's function, do
+`Work` that takes its time on this machine) and is given what came of it. Two drivers carry steps out, `Blocking` and
+`Awaiting`, and know nothing else.
 
     @operation
     def list_projects(self, agent: str | None = None) -> Steps[list[ProjectSummary]]: ...
@@ -22,7 +23,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
-from ringfence.sdk.calls import Call
+from ringfence.sdk.calls import Call, Sink
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,7 +52,14 @@ class Tell:
     what: object
 
 
-Step = Send | Wait | Tell
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Gives what the function returned, which may take its time: packing a tree, say."""
+
+    function: Callable[[], object]
+
+
+Step = Send | Wait | Tell | Work
 Steps = Generator[Step, Any, T]
 
 
@@ -79,8 +87,12 @@ class Blocking:
 
     def _carry_out(self, step: Step, stop: threading.Event | None) -> object:
         match step:
+            case Send(call, headers) if call.sink is not None:
+                return self._receive(call.request(self._http, headers), call.sink)
             case Send(call, headers):
                 return self._http.send(call.request(self._http, headers))
+            case Work(function):
+                return function()
             case Tell(listener, what):
                 return listener(what)
             case Wait(seconds) if stop is not None:
@@ -88,6 +100,19 @@ class Blocking:
             case Wait(seconds):
                 time.sleep(seconds)
                 return False
+
+    def _receive(self, request: httpx.Request, sink: Sink) -> httpx.Response:
+        response = self._http.send(request, stream=True)
+        try:
+            if not response.is_success:
+                response.read()
+                return response
+            sink.begin()
+            for piece in response.iter_bytes():
+                sink.take(piece)
+            return response
+        finally:
+            response.close()
 
 
 class Awaiting:
@@ -114,8 +139,12 @@ class Awaiting:
 
     async def _carry_out(self, step: Step, stop: asyncio.Event | None) -> object:
         match step:
+            case Send(call, headers) if call.sink is not None:
+                return await self._receive(call.request(self._http, headers), call.sink)
             case Send(call, headers):
                 return await self._http.send(call.request(self._http, headers))
+            case Work(function):
+                return await asyncio.to_thread(function)
             case Tell(listener, what):
                 result = listener(what)
                 return await result if inspect.isawaitable(result) else result
@@ -127,6 +156,19 @@ class Awaiting:
             case Wait(seconds):
                 await asyncio.sleep(seconds)
                 return False
+
+    async def _receive(self, request: httpx.Request, sink: Sink) -> httpx.Response:
+        response = await self._http.send(request, stream=True)
+        try:
+            if not response.is_success:
+                await response.aread()
+                return response
+            sink.begin()
+            async for piece in response.aiter_bytes():
+                sink.take(piece)
+            return response
+        finally:
+            await response.aclose()
 
 
 class operation(Generic[P, T]):

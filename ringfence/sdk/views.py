@@ -485,6 +485,7 @@ class Sandbox(TypedDict):
     best_effort: bool
     enforced: dict[str, str]
     env: dict[str, str]
+    workdir: str
     on_crash: str
     ttl: float | None
     expires_at: str | None
@@ -542,6 +543,130 @@ class Posture(TypedDict):
     skipped: int
     seconds: float
     checks: list[PostureCheck]
+
+
+class ImageConfig(TypedDict):
+    env: list[str]
+    workdir: str
+    user: str
+    entrypoint: list[str]
+    cmd: list[str]
+
+
+class Image(TypedDict):
+    name: str
+    digest: str
+    layers: list[str]
+    config: ImageConfig
+    size: int
+    format: str
+    owner: str
+    node: str
+    created_at: str
+
+
+class Pruned(TypedDict):
+    removed: list[Image]
+
+
+class Exec(TypedDict):
+    id: str
+    sandbox: str
+    project: str | None
+    agent: str | None
+    actor: str
+    argv: list[str]
+    cwd: str
+    terminal: bool
+    detached: bool
+    timeout: float | None
+    state: str
+    cause: str | None
+    code: int | None
+    signal: int | None
+    error: str | None
+    started_at: str
+    ended_at: str | None
+    seconds: float | None
+    stdout_bytes: int
+    stderr_bytes: int
+    stdout_kept: int
+    stderr_kept: int
+    cpu_seconds: float | None
+    memory_kib: int | None
+
+
+class ExecAnswer(Exec):
+    stdout: str
+    stderr: str
+    stdout_base64: str | None
+    stderr_base64: str | None
+    truncated: bool
+
+
+class FileEntry(TypedDict):
+    name: str
+    name_base64: str | None
+    kind: str
+    size: int
+    mode: str
+    uid: int
+    gid: int
+    modified: str
+    target: str | None
+    target_base64: str | None
+
+
+class FileEntries(TypedDict):
+    items: list[FileEntry]
+    count: int
+    cut: bool
+
+
+class FileWritten(TypedDict):
+    path: str
+    size: int
+
+
+class FileMoved(TypedDict):
+    path: str
+    to: str
+
+
+class FilesRemoved(TypedDict):
+    path: str
+    count: int
+
+
+class DirectoryMade(TypedDict):
+    path: str
+
+
+class ArchiveUnpacked(TypedDict):
+    path: str
+    count: int
+    bytes: int
+
+
+class FileChange(TypedDict):
+    """`event`: created, written, removed, moved, attributes, lost."""
+
+    event: str
+    path: str
+    path_base64: str | None
+    to: str | None
+    to_base64: str | None
+    directory: bool
+
+
+class Port(TypedDict):
+    port: int
+    addresses: list[str]
+    reachable: bool
+
+
+class Ports(TypedDict):
+    items: list[Port]
 
 
 class Snapshot(TypedDict):

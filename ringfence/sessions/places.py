@@ -79,5 +79,5 @@ def _place(sandbox: Sandbox) -> Place:
     root = sandbox.user is User.ROOT
     return Place(
         id=sandbox.id, project=sandbox.project, agent=sandbox.agent, env=sandbox.env,
-        home="/root" if root else "/home/agent", user="root" if root else "agent",
+        home="/root" if root else "/home/agent", user="root" if root else "agent", cwd=sandbox.workdir or "/workspace",
     )  # fmt: skip

@@ -36,6 +36,8 @@ HEAVY = (
         (["status", "--data", "/nowhere"], 7, "ringfence up --data /nowhere"),
         (["status", "--context", "nowhere"], 3, "nowhere"),
         (["event", "tail", "-n", "x"], 2, "--lines"),
+        (["project", "create", "bad\udcff"], 2, "UTF-8"),
+        (["agent", "show", "bad\udcff"], 2, "UTF-8"),
     ],
 )
 def test_an_error_is_one_line_and_an_exit_code(office: Cli, words: list[str], code: int, told: str) -> None:

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -371,6 +372,24 @@ def test_a_server_that_never_comes_up_again_is_tried_at_growing_intervals(cli: C
     until(lambda: "again in 2 s" in log.read_text(), "the second attempt is announced")
     assert Running.on(cli.data) is not None  # the supervisor is there to be stopped
     cli.ok("down")
+
+
+def test_the_log_has_what_was_refused_under_the_id_that_was_answered(cli: Cli) -> None:
+    running = cli.up()
+    header = {"authorization": f"Bearer {running.token}"}
+    refused = httpx.get(f"{running.url}/projects/prj_none", headers=header, trust_env=False)
+    mine = {**header, "x-request-id": "my-own-1"}
+    assert httpx.get(f"{running.url}/nowhere", headers=mine, trust_env=False).headers["x-request-id"] == "my-own-1"
+
+    def logged(request_id: str) -> list[dict[str, object]]:
+        lines = (cli.data / "run" / "server.log").read_text().splitlines()
+        return [json.loads(line) for line in lines if request_id in line]
+
+    for request_id, path in ((refused.headers["x-request-id"], "/projects/prj_none"), ("my-own-1", "/nowhere")):
+        until(partial(logged, request_id), f"{request_id} is in the log")
+        [line] = logged(request_id)
+        assert (line["path"], line["status"], line["method"]) == (path, 404, "GET")
+    assert running.token not in (cli.data / "run" / "server.log").read_text()
 
 
 def test_a_log_turns_over_and_keeps_the_newest(tmp_path: Path) -> None:

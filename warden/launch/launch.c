@@ -1,15 +1,18 @@
 /* The last steps between the runtime and bubblewrap, in a process so small that starting it costs nothing.
 
-       launch [--cgroup FILE]... [--user ID] [--memory-disk BYTES FOLDER] -- PROGRAM ARGUMENT...
+       launch [--cgroup FILE]... [--user ID] [--shift FOLDER FROM]... [--memory-disk BYTES FOLDER] -- PROGRAM ARGUMENT...
 
    It joins the cgroups (FILE is a `cgroup.procs` or `tasks`), becomes the first choice of an out-of-memory kill, leaves
-   no core files, mounts what the sandbox writes to, becomes the sandbox's own user, and executes the program. Whoever
-   calls it has checked every argument; it checks that every step was done. */
+   no core files, mounts what the sandbox writes to, shows folders whose files belong to the ids from FROM on as if they
+   belonged to those from ID on, becomes the sandbox's own user, and executes the program. Whoever calls it has checked
+   every argument; it checks that every step was done. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,17 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+/* Newer than the headers this may be built with. */
+enum { NR_open_tree = 428, NR_move_mount = 429, NR_mount_setattr = 442 };
+enum { TREE_CLONE = 1, FROM_EMPTY = 4, IDMAP = 0x00100000 };
+struct changes { uint64_t set, clear, propagation, userns_fd; };
+
+enum { RANGE = 65536, MOST_SHIFTS = 256 };
+struct shift { const char *folder; unsigned long from; };
 
 static _Noreturn void fail(const char *format, ...)
 {
@@ -90,6 +103,60 @@ static void memory_disk(unsigned long bytes, const char *where, uid_t owner, gid
     for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++) folder(where, folders[i], owner, group);
 }
 
+/* A user namespace says which ids are shown as which: one that a child made, and that nobody lives in. */
+static int namespace_from_to(unsigned long from, uid_t to)
+{
+    char map[64], path[64];
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC)) fail("a pipe");
+    pid_t child = fork();
+    if (child < 0) fail("a process");
+    if (child == 0) {
+        if (unshare(CLONE_NEWUSER)) fail("a user namespace");
+        if (write(ready[1], "", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    close(ready[1]);
+    if (read(ready[0], map, 1) != 1) fail("waiting for a user namespace");
+    close(ready[0]);
+    snprintf(map, sizeof map, "%lu %u %u", from, to, RANGE);
+    snprintf(path, sizeof path, "/proc/%d/uid_map", child);
+    put(path, map);
+    snprintf(path, sizeof path, "/proc/%d/gid_map", child);
+    put(path, map);
+    snprintf(path, sizeof path, "/proc/%d/ns/user", child);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fail("%s", path);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return fd;
+}
+
+/* Over itself, for us alone: bubblewrap is told the same path. */
+static void shift(struct shift it, int namespace)
+{
+    int tree = (int)syscall(NR_open_tree, AT_FDCWD, it.folder, TREE_CLONE | O_CLOEXEC);
+    if (tree < 0) fail("opening %s", it.folder);
+    struct changes changes = { .set = IDMAP | 1 /* read-only */, .userns_fd = (uint64_t)namespace };
+    if (syscall(NR_mount_setattr, tree, "", AT_EMPTY_PATH, &changes, sizeof changes)) fail("shifting the ids of %s", it.folder);
+    if (syscall(NR_move_mount, tree, "", AT_FDCWD, it.folder, FROM_EMPTY)) fail("mounting %s", it.folder);
+    close(tree);
+}
+
+/* Neighbours in the list often have the same ids. */
+static void shift_all(const struct shift shifts[], int count, uid_t to)
+{
+    int namespace = -1;
+    for (int i = 0; i < count; i++) {
+        if (i == 0 || shifts[i].from != shifts[i - 1].from) {
+            if (namespace >= 0) close(namespace);
+            namespace = namespace_from_to(shifts[i].from, to);
+        }
+        shift(shifts[i], namespace);
+    }
+    close(namespace);
+}
+
 static void become(uid_t user)
 {
     if (setgroups(0, NULL) || setresgid(user, user, user) || setresuid(user, user, user)) fail("becoming user %u", user);
@@ -100,12 +167,16 @@ int main(int count, char **argument)
     const char *disk = NULL;
     unsigned long disk_bytes = 0;
     uid_t user = geteuid();
-    int i = 1;
+    static struct shift shifts[MOST_SHIFTS];
+    int shift_count = 0, i = 1;
     for (; i < count && strcmp(argument[i], "--"); i++) {
         if (!strcmp(argument[i], "--cgroup") && i + 1 < count) {
             put(argument[++i], "0");
         } else if (!strcmp(argument[i], "--user") && i + 1 < count) {
             user = number(argument[++i], 4294967293UL);
+        } else if (!strcmp(argument[i], "--shift") && i + 2 < count && shift_count < MOST_SHIFTS) {
+            shifts[shift_count].folder = argument[++i];
+            shifts[shift_count++].from = number(argument[++i], 4294967293UL);
         } else if (!strcmp(argument[i], "--memory-disk") && i + 2 < count) {
             disk_bytes = number(argument[++i], 1UL << 62);
             disk = argument[++i];
@@ -122,10 +193,9 @@ int main(int count, char **argument)
     struct rlimit none = { 0, 0 };
     if (setrlimit(RLIMIT_CORE, &none)) fail("no core files");
     umask(022);
-    if (disk) {
-        private_mounts();
-        memory_disk(disk_bytes, disk, user, user == geteuid() ? getegid() : user);
-    }
+    if (disk || shift_count) private_mounts();
+    if (disk) memory_disk(disk_bytes, disk, user, user == geteuid() ? getegid() : user);
+    if (shift_count) shift_all(shifts, shift_count, user);
     if (user != geteuid()) become(user);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     execv(argument[i + 1], argument + i + 1);

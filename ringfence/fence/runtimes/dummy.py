@@ -8,10 +8,13 @@ and their files are a dictionary.
 import asyncio
 import copy
 import errno
+import hashlib
+import io
 import os
 import secrets
 import shlex
 import shutil
+import tarfile
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -23,9 +26,9 @@ import msgpack
 from ringfence.fence.link import frames
 from ringfence.fence.link.frames import Kind
 from ringfence.fence.link.model import Channel, Start, Whom, Why
-from ringfence.fence.model import Blueprint, Cause, Enforced, Life, Stats, User
+from ringfence.fence.model import OWN_IMAGE, Blueprint, Cause, Enforced, Image, ImageConfig, Life, Stats, User
 from ringfence.fence.runtimes.model import Capabilities, Found, Unsupported
-from ringfence.kernel.errors import NotFound
+from ringfence.kernel.errors import Invalid, NotFound, TooLarge
 
 T = TypeVar("T")
 
@@ -66,6 +69,7 @@ class Dummy:
         self._can = can
         self._boxes: dict[str, Box] = {}
         self._snapshots: dict[str, Files] = {}
+        self._images: dict[str, Files] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pids = 1000
         self.deaf = False  # wardens that start now never dial
@@ -83,7 +87,24 @@ class Dummy:
         return self._can
 
     def images(self) -> list[str]:
-        return ["host"]
+        return [OWN_IMAGE, *self._images]
+
+    async def import_image(self, name: str, archive: Path, most: int) -> Image:
+        """A root filesystem alone, of files and folders."""
+        content = await asyncio.to_thread(archive.read_bytes)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+                files = {f"/{it.name.strip('./')}": _unpacked(tar, it) for it in tar if it.isreg() or it.isdir()}
+        except tarfile.TarError as error:
+            raise Invalid(f"it is no archive: {error}") from None
+        if (size := sum(len(found) for found in files.values() if found)) > most:
+            raise TooLarge(f"unpacked, it has more than {most} bytes")
+        self._images[name] = files
+        digest = hashlib.sha256(content).hexdigest()
+        return Image(name=name, digest=digest, layers=(digest,), config=ImageConfig(), size=size, format="rootfs")
+
+    async def forget_image(self, name: str) -> None:
+        self._images.pop(name, None)
 
     async def create(self, blueprint: Blueprint) -> Enforced:
         if (
@@ -92,6 +113,8 @@ class Dummy:
             raise Unsupported(f"the limit {lacking} cannot be held up here: {self._can.lacks.get(lacking, 'never')}")
         if blueprint.snapshot is not None and blueprint.snapshot not in self._snapshots:
             raise NotFound(f"there is no snapshot {blueprint.snapshot!r}")
+        if blueprint.image not in self.images():
+            raise NotFound(f"there is no image {blueprint.image!r:.200} here")
         limits = {name: how for name, how in self._can.limits.items() if getattr(blueprint.limits, name) is not None}
         await self._there(self._make(blueprint))
         return Enforced(how=limits)
@@ -100,6 +123,7 @@ class Dummy:
         if blueprint.id in self._boxes:
             return
         files: Files = dict.fromkeys(["/", "/tmp", "/home", "/home/agent", "/workspace"])  # noqa: S108  not the host's
+        files |= self._images.get(blueprint.image, {})
         if blueprint.snapshot is not None:
             files = copy.copy(self._snapshots[blueprint.snapshot])
         folder = self.link_folder(blueprint.id)
@@ -214,6 +238,11 @@ class Dummy:
         if loop is not None:
             asyncio.run_coroutine_threadsafe(self._end_all(), loop).result(10)
             loop.call_soon_threadsafe(loop.stop)
+
+
+def _unpacked(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | None:
+    opened = tar.extractfile(member) if member.isreg() else None
+    return None if opened is None else opened.read()
 
 
 # The warden -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ringfence.fence.model import Blueprint, Cause, Enforced, Life, Stats
+from ringfence.fence.model import Blueprint, Cause, Enforced, Image, Life, Stats
 from ringfence.kernel.errors import Invalid
 
 
@@ -49,6 +49,13 @@ class Runtime(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def images(self) -> list[str]: ...
+
+    async def import_image(self, name: str, archive: Path, most: int) -> Image:
+        """The archive (a root filesystem, an OCI layout, a `docker save`) becomes the image `name`, of at most so many
+        bytes. Whoever had the name gives it up. It lies where archives come in (incoming.py)."""
+
+    async def forget_image(self, name: str) -> None:
+        """Its name; what sandboxes and snapshots need of it stays until they do not. Harmless when there is none."""
 
     async def create(self, blueprint: Blueprint) -> Enforced:
         """Its files, and the folder of its link; nothing runs. Refuses what it cannot hold up. Harmless again."""

@@ -29,6 +29,11 @@ class Actor:
 SYSTEM = Actor("system")
 
 
+# Made once: `json.dumps` makes an encoder each time, for a third of what it takes.
+_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_FACTS = json.JSONEncoder(separators=(",", ":"))
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """An event before it has a number. Its data is JSON already: what cannot be written fails the use case that
@@ -45,7 +50,7 @@ class Draft:
     def of(
         cls, kind: str, by: Actor, data: dict[str, Any], project: str | None, agent: str | None, subject: str | None
     ) -> "Draft":
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _TEXT.encode(data)
         for part in (text, kind, by.name, by.via, project, agent, subject):
             if part is not None and not (part.isascii() and part.isprintable()):
                 _check_text(part)
@@ -83,7 +88,7 @@ class Event:
     @cached_property
     def frame(self) -> bytes:
         """The event as the SSE stream carries it; encoded once for every subscriber."""
-        text = json.dumps(self.payload, ensure_ascii=False, separators=(",", ":"))
+        text = _TEXT.encode(self.payload)
         return f"id: {self.seq}\nevent: {self.kind}\ndata: {text}\n\n".encode("utf-8", "backslashreplace")
 
 
@@ -101,7 +106,7 @@ COLUMNS = ("seq", "time", "kind", "actor", "via", "agent", "project", "subject",
 
 
 def digest(prev: bytes, *facts: object) -> bytes:
-    return hashlib.sha256(prev + json.dumps(facts, separators=(",", ":")).encode()).digest()
+    return hashlib.sha256(prev + _FACTS.encode(facts).encode()).digest()
 
 
 def chained(drafts: Iterable[Draft], now: int, seq: int, last: bytes) -> Iterator[Event]:

@@ -127,7 +127,9 @@ class _Door:
 async def _close(socket: WebSocket, error: RingfenceError) -> None:
     if socket.application_state is WebSocketState.CONNECTED:
         try:
-            await socket.send_text(json.dumps({"type": "error", "code": error.code, "detail": error.message}))
+            told: dict[str, object] = {"type": "error", "code": error.code, "detail": error.message}
+            told |= {"status": error.http_status or error.status, "title": error.default_code.replace("_", " ")}
+            await socket.send_text(json.dumps(told))
             await socket.close(LATER if error.status == 503 else POLICY, error.code)
         except (WebSocketDisconnect, RuntimeError):
             pass

@@ -5,6 +5,8 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager
@@ -15,10 +17,14 @@ from typing import Any
 from ringfence.fence.link.links import WardenLinks
 from ringfence.fence.link.model import Channel, Exit, Link, Start
 from ringfence.fence.lives import Unkept
-from ringfence.fence.model import Blueprint, Life, Limits
+from ringfence.fence.model import Blueprint, Image, Life, Limits
 from ringfence.fence.runtimes.dummy import Dummy
 from ringfence.fence.runtimes.model import Runtime
+from ringfence.fence.runtimes.native.boxes import INCOMING, Boxes
+from ringfence.fence.runtimes.native.runtime import Native
+from ringfence.fence.runtimes.native.tools import Tools
 from ringfence.kernel.ids import new
+from warden import build
 
 WITHIN = 20.0
 _numbers = itertools.count(1)
@@ -40,7 +46,10 @@ class Box:
 class Host:
     """A runtime, opened, and the links of its sandboxes."""
 
-    def __init__(self, make: Callable[[], Runtime], kill: Callable[[Box], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self, folder: Path, make: Callable[[], Runtime], kill: Callable[[Box], Coroutine[Any, Any, None]]
+    ) -> None:
+        self.folder = folder  # that all of it lies in
         self.make = make  # the runtime as a server that starts makes it: of the same place
         self.kill = kill  # its warden dies, as by kill -9
         self.runtime = make()
@@ -66,10 +75,19 @@ class Host:
     async def created(self, **more: Any) -> Box:
         number = next(_numbers)
         limits = more.pop("limits", Limits())
-        box = Box(Blueprint(id=new("sbx"), hostname=f"box-{number}", image="host", limits=limits, **more))
+        plan = {"image": "host", "limits": limits, **more}
+        box = Box(Blueprint(id=new("sbx"), hostname=f"box-{number}", **plan))
         self.boxes.append(box)
         await self.runtime.create(box.blueprint)
         return box
+
+    async def bring(self, archive: bytes, name: str = "tiny") -> Image:
+        spool = self.folder / INCOMING / new("tar")
+        await asyncio.to_thread(spool.write_bytes, archive)
+        return await self.runtime.import_image(name, spool, 1 << 30)
+
+    def files(self, folder: str) -> list[str]:
+        return [path.name for path in (self.folder / folder).iterdir()]
 
     async def start(self, box: Box) -> Link:
         """Its warden runs and has greeted."""
@@ -122,16 +140,35 @@ async def read(link: Link, path: str) -> bytes | None:
 @contextlib.contextmanager
 def dummy_host() -> Iterator[Host]:
     folder = Path(tempfile.mkdtemp(prefix="dummy"))
+    (folder / INCOMING).mkdir()
     dummy = Dummy(folder)
 
     async def kill(box: Box) -> None:
         await dummy.kill(box.id)
 
     try:
-        yield Host(lambda: dummy, kill)
+        yield Host(folder, lambda: dummy, kill)
     finally:
         dummy.end_world()
         shutil.rmtree(folder)
 
 
-HOSTS: dict[str, Callable[[], AbstractContextManager[Host]]] = {"dummy": dummy_host}
+@contextlib.contextmanager
+def native_host() -> Iterator[Host]:
+    """With the warden itself, in a folder that every user may pass through."""
+    build.build()
+    folder = Path(tempfile.mkdtemp(prefix="rf-", dir="/var/tmp"))
+    folder.chmod(0o711)
+    (folder / INCOMING).mkdir()
+
+    async def kill(box: Box) -> None:
+        assert box.life is not None
+        os.kill(box.life.pid, signal.SIGKILL)
+
+    try:
+        yield Host(folder, lambda: Native(Boxes(folder / "fence", Tools.find())), kill)
+    finally:
+        subprocess.run(["rm", "-rf", folder], check=True)
+
+
+HOSTS: dict[str, Callable[[], AbstractContextManager[Host]]] = {"dummy": dummy_host, "native": native_host}

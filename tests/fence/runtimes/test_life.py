@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ringfence.fence.model import Cause, Limits
+from ringfence.fence.model import Cause, Limits, Stats
 from ringfence.fence.runtimes.model import Found, Runtime, Unsupported
 from ringfence.kernel.errors import Conflict, Invalid, NotFound
 from tests.fence.runtimes.conftest import Inside, blueprint, running
@@ -101,9 +101,10 @@ async def test_paused_it_can_be_stopped_and_removed(runtime: Runtime) -> None:
 async def test_what_does_not_run_is_neither_paused_nor_measured(runtime: Runtime) -> None:
     plan = blueprint()
     await runtime.create(plan)
-    for act in (runtime.pause, runtime.resume, runtime.stats):
+    for act in (runtime.pause, runtime.resume):
         with pytest.raises(Conflict):
             await act(plan.id)
+    assert await runtime.stats(plan.id) == Stats()
 
 
 async def test_an_end_that_is_waited_for_is_told_when_it_comes(runtime: Runtime) -> None:

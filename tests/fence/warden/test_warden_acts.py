@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import random
 import tarfile
 import time
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from tests.fence.fuzz.targets import tars
 from tests.fence.warden.wire import Outcome, Server
 
 
@@ -167,6 +169,7 @@ def test_a_tree_that_changes_meanwhile_leads_nobody_astray(server: Server) -> No
     """Folders become links to a kept one, and back, all the time."""
     swap = """
 import os
+import random
 for n in range(100000):
     try: os.mkdir("/tmp/t/a"); open("/tmp/t/a/f", "w")
     except OSError: pass
@@ -351,3 +354,29 @@ def test_an_act_that_is_ended_leaves_no_half_file(server: Server) -> None:
     server.signal(stream, 9)
     assert server.finish(stream).ended["cause"] == "killed"
     assert b"half" not in names(server, b"/tmp")
+
+
+def test_a_tar_that_is_spoiled_anyhow_is_unpacked_or_refused_and_nothing_is_beside(server: Server) -> None:
+    dice, whole = random.Random(1), list(tars())
+    assert server.shell("mkdir /tmp/in; echo mine > /tmp/beside").ended["code"] == 0
+    taken = 0
+    for _ in range(60):
+        outcome = server.act("unpack", spoiled(dice.choice(whole), dice), path=b"/tmp/in")
+        assert outcome.ended["cause"] in ("exited", "failed"), outcome.ended
+        taken += outcome.ended["cause"] == "exited"
+    assert 0 < taken < 60
+    said = server.shell("ls -A /tmp; cat /tmp/beside; find /home /run/small -mindepth 1")
+    assert said.out == b"beside\nin\nmine\n"
+
+
+def spoiled(tar: bytes, dice: random.Random) -> bytes:
+    """In a few places, most of them in a header, whose sum is made right again."""
+    found = bytearray(tar)
+    for _ in range(dice.randint(1, 4)):
+        begin = dice.randrange(len(found) // 512) * 512
+        at = begin + dice.choice([*range(0, 20), *range(100, 136), 156, *range(157, 170), *range(345, 360)])
+        found[at : at + 3] = dice.choice([b"../", b"/..", b"\0\0\0", b"\x80\xff\xff", b"777", dice.randbytes(3)])
+        found[begin + 148 : begin + 156] = b" " * 8
+        if dice.random() < 0.9:
+            found[begin + 148 : begin + 156] = b"%06o\0 " % sum(found[begin : begin + 512])
+    return bytes(found[: dice.choice([len(found), len(found), dice.randrange(len(found))])])

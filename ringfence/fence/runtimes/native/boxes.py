@@ -14,6 +14,7 @@ import re
 import resource
 import select
 import socket
+import stat
 import subprocess
 import time
 import uuid
@@ -22,13 +23,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ringfence.fence.model import Blueprint, Cause, Enforced, Life, Stats, User
+from ringfence.fence.model import OWN_IMAGE, Blueprint, Cause, Enforced, Image, Life, Stats, User, check_image_name
 from ringfence.fence.runtimes.model import Capabilities, Found, Unsupported
 from ringfence.fence.runtimes.native import box as boxed
-from ringfence.fence.runtimes.native import bwrap, host_image, tree
+from ringfence.fence.runtimes.native import bwrap, host_image, maps, tree
 from ringfence.fence.runtimes.native.box import NAME, SAID_MOST, Box, Holder
 from ringfence.fence.runtimes.native.cgroups import OWN_PROCESSES, Cgroups, Group
 from ringfence.fence.runtimes.native.ids import Ids
+from ringfence.fence.runtimes.native.images import Images
 from ringfence.fence.runtimes.native.tools import Tools
 from ringfence.kernel.errors import Conflict, Invalid, NotFound, Unavailable
 from ringfence.kernel.processes import process_fields
@@ -36,6 +38,8 @@ from ringfence.kernel.processes import process_fields
 READY_WITHIN = 20.0  # seconds: a machine under great load
 TEMPORARY = 1 << 30  # bytes of /tmp when memory is not limited
 WRITABLE = ("upper", "upper/home", "upper/home/agent", "upper/var", "upper/var/tmp", "upper/workspace")
+INCOMING = "incoming"  # beside the folder of all sandboxes
+REMOVED_WITHIN = 600.0
 HOSTNAME = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
@@ -63,7 +67,23 @@ class Boxes:
         self._cgroups = Cgroups.find(f"ringfence-{own}")
         self._hidden = bwrap.hidden()
         self._host = host_image.prepare(self.folder / "images")
+        first = self._ids_of_images() if self._as_root else None
+        self._map = maps.own() if first is None else maps.of_range(first)
+        self._images = Images(self.folder / "images", first, self._map)
+        self._images.open()
+        self._can_shift = self._as_root and self._tools.can_shift(self.folder / "images/layers", self._ids.base)
         self._adopt()
+
+    def _ids_of_images(self) -> int:
+        """What all layers belong to: nobody else on this host, and never root."""
+        kept, folder = self.folder / "images/owner", self.folder / "images"
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            first = int(kept.read_text())
+            self._ids.hold(first, folder)
+            return first
+        first = self._ids.take(folder)
+        kept.write_text(str(first))
+        return first
 
     def _adopt(self) -> None:
         here = {box.sandbox: box for box in self._all()}
@@ -81,7 +101,10 @@ class Boxes:
     def sweep(self) -> None:
         """Remove what was to be removed before a crash."""
         for entry in (self.folder / "trash").iterdir():
-            tree.remove(entry)
+            self._empty(entry)
+        with contextlib.suppress(Unavailable), self._images.held(alone=True):
+            self._images.sweep()
+        self._collect()
 
     def forget_groups(self) -> None:
         """Nobody will come back to this folder."""
@@ -98,11 +121,38 @@ class Boxes:
         lacks = dict.fromkeys({"memory", "cpus", "pids"} - limits.keys(), _NO_CGROUPS)
         limits["disk"] = "tmpfs"
         lacks["disk"] = _ONLY_MEMORY
-        lacks["root"] = "root inside a sandbox needs a range of ids, which this runtime does not map yet"
-        return Capabilities(pause=True, snapshot=False, users=frozenset({User.AGENT.value}), limits=limits, lacks=lacks)
+        users = {User.AGENT.value}
+        if self._can_shift or (not self._as_root and self._map.is_range):
+            users.add(User.ROOT.value)
+        else:
+            lacks["root"] = _NO_SHIFT if self._as_root else _NO_RANGE
+        return Capabilities(pause=True, snapshot=False, users=frozenset(users), limits=limits, lacks=lacks)
+
+    # Images
 
     def images(self) -> list[str]:
-        return ["host"]
+        return [OWN_IMAGE, *self._images.names()]
+
+    @property
+    def incoming(self) -> Path:
+        """Where the server puts archives: they are named, and led to by no path."""
+        return self.folder.parent / INCOMING
+
+    def import_image(self, name: str, archive: str, most: int) -> Image:
+        check_image_name(name)
+        if not NAME.fullmatch(archive):
+            raise Invalid(f"{archive!r:.80} is not the name of an archive")
+        with _archive(self.incoming, archive) as file:
+            return self._images.add(name, file, most)
+
+    def forget_image(self, name: str) -> None:
+        self._images.forget(check_image_name(name))
+        self._collect()
+
+    def _collect(self) -> None:
+        """What nothing needs any more; another time, where an import is under way."""
+        with contextlib.suppress(Unavailable), self._images.held(alone=True):
+            self._images.collect([record.get("layers", ()) for box in self._all() if (record := box.record)])
 
     # Its files
 
@@ -118,9 +168,13 @@ class Boxes:
         _write_own(box.run, blueprint)
         if owner is not None:
             self._let_listen(box, owner)
-        box.write_record(
-            {"blueprint": _plain(blueprint), "image": self._host.name, "enforced": enforced.how, "owner": owner}
-        )
+        record = {"blueprint": _plain(blueprint), "enforced": enforced.how, "owner": owner}
+        if blueprint.image == OWN_IMAGE:
+            box.write_record({**record, "image": self._host.name})
+            return enforced
+        with self._images.held():
+            image = self._images.find(blueprint.image)
+            box.write_record({**record, "image": None, "layers": [*image.layers, image.digest]})
         return enforced
 
     def _let_listen(self, box: Box, owner: int) -> None:
@@ -131,11 +185,13 @@ class Boxes:
     def _enforceable(self, blueprint: Blueprint) -> Enforced:
         if not HOSTNAME.fullmatch(blueprint.hostname):
             raise Invalid(f"{blueprint.hostname!r} is no host name: letters a to z, digits and hyphens, at most 63")
-        if blueprint.image != "host":
-            raise NotFound(f"there is no image {blueprint.image!r} here; there is `host`")
+        if blueprint.image != OWN_IMAGE:
+            self._images.find(check_image_name(blueprint.image))
         can = self.capabilities()
         if blueprint.user.value not in can.users:
             raise Unsupported(can.lacks["root"])
+        if blueprint.user is User.ROOT and blueprint.memory_disk and not self._as_root:
+            raise Unsupported(_NO_RANGE_IN_MEMORY)
         if blueprint.snapshot is not None:
             raise Unsupported("this runtime does not keep snapshots yet")
         limits = blueprint.limits
@@ -165,9 +221,20 @@ class Boxes:
             box.folder.rename(away)
         except FileNotFoundError:
             return
-        tree.remove(away)
+        self._empty(away)
         if self._as_root and owner >= self._ids.base:
             self._ids.release(owner, box.folder)
+
+    def _empty(self, away: Path) -> None:
+        """Remove what a sandbox or an archive left; what belongs to other ids of ours, only these can."""
+        disk = away / "disk"
+        if not self._as_root and self._map.is_range and disk.is_dir():
+            fd = os.open(disk, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                maps.do("remove", self._map, [fd], {}, REMOVED_WITHIN)
+            finally:
+                os.close(fd)
+        tree.remove(away)
 
     # Its life
 
@@ -203,30 +270,39 @@ class Boxes:
     ) -> Life:
         ours, theirs = socket.socketpair()
         info, info_end = os.pipe()
-        with ours, theirs, os.fdopen(info, "rb") as told:
+        awaited = _AwaitedMap.of(self._map_of(box)) if blueprint.user is User.ROOT else None
+        with ours, theirs, os.fdopen(info, "rb") as told, awaited or contextlib.nullcontext():
             try:
                 ours.sendall(key)
                 view = self._view(box, blueprint, record)
-                command = self._before(box, blueprint, group)
+                command = self._before(box, blueprint, view, group)
                 command += bwrap.arguments(
-                    self._tools.bwrap, view, info_fd=info_end, key_fd=theirs.fileno(), hide=self._hidden
-                )
+                    self._tools.bwrap, view, info_fd=info_end, key_fd=theirs.fileno(), hide=self._hidden,
+                    map_fd=None if awaited is None else awaited.fd,
+                )  # fmt: skip
                 outer = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs.fileno(), cwd="/", env={},
-                    pass_fds=(theirs.fileno(), info_end, lock), start_new_session=True,
+                    pass_fds=(theirs.fileno(), info_end, lock, *(() if awaited is None else (awaited.fd,))),
+                    start_new_session=True,
                 )  # fmt: skip
             finally:
                 os.close(info_end)
                 theirs.close()
             try:
-                return self._await_ready(box, ours, told, lock, group)
+                return self._await_ready(box, ours, told, lock, group, awaited)
             finally:
                 # Outside, bubblewrap only waits for the end of its child: 140 kB for nothing.
                 outer.kill()
                 outer.wait()
 
-    def _await_ready(self, box: Box, ours: socket.socket, told: BinaryIO, lock: int, group: Group | None) -> Life:
+    def _map_of(self, box: Box) -> maps.Map:
+        return maps.of_range(box.owner) if self._as_root else self._map
+
+    def _await_ready(
+        self, box: Box, ours: socket.socket, told: BinaryIO, lock: int, group: Group | None,
+        awaited: "_AwaitedMap | None",
+    ) -> Life:  # fmt: skip
         """Its pid is written as soon as bubblewrap tells it, so that a crash of ours from then on loses nothing."""
         give_up = time.monotonic() + READY_WITHIN
         life: Life | None = None
@@ -241,6 +317,8 @@ class Boxes:
                 if b"}" in info:
                     life = boxed.life_of(int(json.loads(info)["child-pid"]))
                     _write_lock(lock, life, group)
+                    if awaited is not None and life is not None:
+                        awaited.give(life.pid)
             if ours in readable:
                 try:
                     chunk = ours.recv(SAID_MOST)
@@ -260,7 +338,7 @@ class Boxes:
     def said(self, sandbox: str) -> bytes:
         return self._box(sandbox).said()
 
-    def _before(self, box: Box, blueprint: Blueprint, group: Group | None) -> list[str]:
+    def _before(self, box: Box, blueprint: Blueprint, view: bwrap.View, group: Group | None) -> list[str]:
         command = [str(self._tools.launch)]
         for door in group.doors() if group is not None else ():
             command += ["--cgroup", str(door)]
@@ -268,22 +346,25 @@ class Boxes:
             command += ["--user", str(box.owner)]
         if blueprint.memory_disk:
             command += ["--memory-disk", str(blueprint.limits.disk), str(box.disk)]
+        if self._as_root and blueprint.user is User.ROOT:
+            for layer in view.layers:
+                command += ["--shift", str(layer), str(layer.stat().st_uid)]
         return [*command, "--"]
 
     def _view(self, box: Box, blueprint: Blueprint, record: dict[str, Any]) -> bwrap.View:
-        skeleton = self.folder / "images" / record["image"]
+        skeleton = None if record["image"] is None else self.folder / "images" / record["image"]
         return bwrap.View(
             sandbox=blueprint.id,
             hostname=blueprint.hostname,
-            layers=[skeleton],
-            mounts=host_image.usr_mounts(),
+            layers=self._images.paths(record["layers"]) if skeleton is None else [skeleton],
+            mounts=[] if skeleton is None else host_image.usr_mounts(),
             upper=box.upper,
             work=box.disk / "work",
             run=box.run,
             warden=self._tools.warden,
             read_only=blueprint.read_only,
             temporary=min(blueprint.limits.memory or TEMPORARY, TEMPORARY),
-            etc=skeleton / "etc",
+            etc=None if skeleton is None else skeleton / "etc",
             ids=blueprint.user.value,
         )
 
@@ -342,8 +423,10 @@ class Boxes:
         return [found for name in self.names() if (found := self.found(name)) is not None]
 
     def stats(self, sandbox: str) -> Stats:
-        holder, life = self._living(sandbox)
-        return holder.group.stats() if holder.group is not None else _stats_of_tree(life)
+        holder = self._box(sandbox).holder()
+        if holder.life is None:
+            return Stats()
+        return holder.group.stats() if holder.group is not None else _stats_of_tree(holder.life)
 
     def snapshot(self, sandbox: str, name: str) -> int:
         raise Unsupported("this runtime does not keep snapshots yet")
@@ -370,6 +453,42 @@ _NO_CGROUPS = (
 _ONLY_MEMORY = "bytes on a disk are not counted here: ask for `memory_disk`, which keeps what is written in memory"
 
 
+_NO_RANGE = (
+    "root inside a sandbox needs a range of ids: install `newuidmap` and `newgidmap` (Debian: uidmap), and give this "
+    "user one by `usermod --add-subuids 1000000-1065535 --add-subgids 1000000-1065535 USER`; or run Ringfence as root"
+)
+_NO_SHIFT = (
+    "root inside a sandbox needs mounts with ids of their own: Linux 5.19, and the data folder on ext4, xfs or btrfs"
+)
+_NO_RANGE_IN_MEMORY = "with user: root, memory_disk is possible only where Ringfence is run by root"
+
+
+class _AwaitedMap:
+    """A range of ids, and the bubblewrap that waits for it before it does anything."""
+
+    def __init__(self, map_: maps.Map, ours: socket.socket, theirs: socket.socket) -> None:
+        self._map, self._ours, self._theirs = map_, ours, theirs
+
+    @classmethod
+    def of(cls, map_: maps.Map) -> "_AwaitedMap":
+        return cls(map_, *socket.socketpair())
+
+    @property
+    def fd(self) -> int:
+        return self._theirs.fileno()
+
+    def give(self, pid: int) -> None:
+        self._map.give(pid)
+        self._ours.sendall(b"\0")
+
+    def __enter__(self) -> "_AwaitedMap":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
 def _plain(blueprint: Blueprint) -> dict[str, Any]:
     plain = asdict(blueprint)
     plain["limits"]["requested"] = sorted(blueprint.limits.requested)
@@ -391,6 +510,20 @@ def _make_folders(box: Box, owner: int | None) -> None:
         os.chown(box.folder, -1, owner)
         os.chown(box.run, -1, owner)
         box.run.chmod(0o750)
+
+
+def _archive(folder: Path, name: str) -> BinaryIO:
+    """Of whoever puts archives there, and through no link of theirs."""
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+        about, owner = os.fstat(fd), os.fstat(place).st_uid
+    finally:
+        os.close(place)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or about.st_uid != owner:
+        os.close(fd)
+        raise Invalid(f"{name} is no archive that came in")
+    return os.fdopen(fd, "rb")
 
 
 def _write_own(run: Path, blueprint: Blueprint) -> None:

@@ -90,11 +90,16 @@ def _open_to_all(path: str) -> bool:
         return False
 
 
-def arguments(program: Path, view: View, *, info_fd: int, key_fd: int, hide: Sequence[str]) -> list[str]:
+def arguments(
+    program: Path, view: View, *, info_fd: int, key_fd: int, hide: Sequence[str], map_fd: int | None = None
+) -> list[str]:
+    """`map_fd`: it waits there until its ids are mapped from outside; None: it maps one itself."""
     found = [str(program)]
     for namespace in NAMESPACES:
         found.append(f"--unshare-{namespace}")
     found += ["--uid", "0", "--gid", "0", "--as-pid-1", "--new-session", "--hostname", view.hostname]
+    if map_fd is not None:
+        found += ["--userns-block-fd", str(map_fd)]
     found += ["--cap-drop", "ALL"]
     for capability in CAPABILITIES[view.ids]:
         found += ["--cap-add", capability]

@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ringfence.fence.runtimes.native import tree
@@ -19,6 +19,7 @@ FOLDERS = (
     "dev", "etc", "home/agent", "mnt", "opt", "proc", "root", "run/ringfence", "srv", "sys/devices/system/cpu", "tmp",
     "usr", "var/cache", "var/lib", "var/log", "var/tmp", "workspace",
 )  # fmt: skip
+FIT = ("dev", "etc", "home/agent", "proc", "run/ringfence", "sys", "tmp", "workspace")
 
 # Files and folders of /etc that programs need, and that hold no secret on any system.
 ETC = (
@@ -68,6 +69,28 @@ def prepare(images: Path) -> Path:
     return skeleton
 
 
+def make_fit(root: Path, users: Mapping[str, str], *, home_of_root: bool) -> None:
+    """What lies over an image of somebody else's: where things are mounted, and what differs between sandboxes."""
+    for folder in (*FIT, *(("root",) if home_of_root else ())):
+        (root / folder).mkdir(parents=True)
+    for name, text in {**users, "resolv.conf": RESOLVER}.items():
+        (root / "etc" / name).write_text(text)
+    _link_own(root / "etc")
+    _open_to_all(root)
+
+
+def _link_own(etc: Path) -> None:
+    for name, own in OWN.items():
+        (etc / name).symlink_to(f"/run/ringfence/{own}")
+    (etc / "mtab").symlink_to("../proc/self/mounts")
+
+
+def _open_to_all(root: Path) -> None:
+    for path in (root, *root.rglob("*")):
+        if not path.is_symlink() and path != root / "var/tmp":
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 def _make(root: Path) -> None:
     for folder in FOLDERS:
         (root / folder).mkdir(parents=True)
@@ -92,13 +115,9 @@ def _make(root: Path) -> None:
             shutil.copyfile(source, target)
     for name, text in _written().items():
         (etc / name).write_text(text)
-    for name, own in OWN.items():
-        (etc / name).symlink_to(f"/run/ringfence/{own}")
-    (etc / "mtab").symlink_to("../proc/self/mounts")
+    _link_own(etc)
     (root / "var/tmp").chmod(0o1777)
-    for path in (root, *root.rglob("*")):
-        if not path.is_symlink() and path != root / "var/tmp":
-            path.chmod(0o755 if path.is_dir() else 0o644)
+    _open_to_all(root)
 
 
 def _written() -> dict[str, str]:

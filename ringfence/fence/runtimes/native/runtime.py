@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from ringfence.fence.model import Blueprint, Cause, Enforced, Life, Stats
+from ringfence.fence.model import Blueprint, Cause, Enforced, Image, Life, Stats
 from ringfence.fence.runtimes.model import Capabilities, Found
 from ringfence.fence.runtimes.native.box import is_alive
 from ringfence.fence.runtimes.native.boxes import Boxes
@@ -16,6 +16,7 @@ from ringfence.fence.runtimes.native.spawning import AT_ONCE
 
 P = ParamSpec("P")
 T = TypeVar("T")
+SLOW_AT_ONCE = 2  # imports and snapshots, which may take minutes: nothing waits behind them
 
 
 class Native:
@@ -24,7 +25,8 @@ class Native:
     def __init__(self, boxes: Boxes | Spawned) -> None:
         self._boxes = boxes
         self.by_root = isinstance(boxes, Spawned) or os.geteuid() == 0  # who acts
-        self._threads = ThreadPoolExecutor(AT_ONCE, "native")
+        self._threads = ThreadPoolExecutor(AT_ONCE - SLOW_AT_ONCE, "native")
+        self._slow = ThreadPoolExecutor(SLOW_AT_ONCE, "native-slow")
         self._sweeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -35,6 +37,7 @@ class Native:
     async def close(self) -> None:
         if self._sweeping is not None:
             await self._sweeping
+        self._slow.shutdown(wait=True)
         self._threads.shutdown(wait=True)
 
     def capabilities(self) -> Capabilities:
@@ -42,6 +45,12 @@ class Native:
 
     def images(self) -> list[str]:
         return self._boxes.images()
+
+    async def import_image(self, name: str, archive: Path, most: int) -> Image:
+        return await self._do_slowly(self._boxes.import_image, name, archive.name, most)
+
+    async def forget_image(self, name: str) -> None:
+        await self._do_slowly(self._boxes.forget_image, name)
 
     async def create(self, blueprint: Blueprint) -> Enforced:
         return await self._do(self._boxes.create, blueprint)
@@ -81,14 +90,16 @@ class Native:
         return await self._do(self._boxes.said, sandbox)
 
     async def snapshot(self, sandbox: str, name: str) -> int:
-        return await self._do(self._boxes.snapshot, sandbox, name)
+        return await self._do_slowly(self._boxes.snapshot, sandbox, name)
 
     async def forget_snapshot(self, name: str) -> None:
-        await self._do(self._boxes.forget_snapshot, name)
+        await self._do_slowly(self._boxes.forget_snapshot, name)
 
     async def _do(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: act(*args, **kwargs))
+
+    async def _do_slowly(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._slow, lambda: act(*args, **kwargs))
 
     async def _end_of(self, life: Life) -> None:
         """A descriptor of the process becomes readable when it, and with it all in its sandbox, has ended."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ringfence.fence.model import Blueprint, Cause, Enforced, Life, Stats
+from ringfence.fence.model import Blueprint, Cause, Enforced, Image, Life, Stats
 from ringfence.fence.runtimes.model import Capabilities, Found, Unsupported
 from ringfence.fence.runtimes.native import spawning
 from ringfence.fence.runtimes.native.spawning import OPERATIONS, Answer, Garbled, Opened
@@ -63,6 +63,13 @@ class Spawned:
 
     def link_folder(self, sandbox: str) -> Path:
         return Path(self._opened.folder, "boxes", sandbox, "run")
+
+    def import_image(self, name: str, archive: str, most: int) -> Image:
+        image: Image = self._ask("import_image", name, archive, most)
+        return image
+
+    def forget_image(self, name: str) -> None:
+        self._ask("forget_image", name)
 
     def create(self, blueprint: Blueprint) -> Enforced:
         enforced: Enforced = self._ask("create", _without_env(blueprint))

@@ -11,7 +11,6 @@ may be there besides. A sandbox that is to be found, made or ended is named by i
 """
 
 import math
-import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
@@ -22,7 +21,18 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgpack
 
-from ringfence.fence.model import LIMITS, Blueprint, Cause, Enforced, Life, Limits, Stats
+from ringfence.fence.model import (
+    LIMITS,
+    OWN_IMAGE,
+    Blueprint,
+    Cause,
+    Enforced,
+    Image,
+    Life,
+    Limits,
+    Stats,
+    check_image_name,
+)
 from ringfence.fence.runtimes.model import Capabilities, Found, Unsupported
 from ringfence.fence.runtimes.native.box import NAME
 from ringfence.fence.runtimes.native.boxes import HOSTNAME
@@ -32,10 +42,9 @@ from ringfence.supervisor import PAIRS
 VERSION = 1
 AT_ONCE = PAIRS  # an act waits more than it works
 REQUEST_MOST, ANSWER_MOST = 16 << 10, 160 << 10
-TEXT_MOST, ITEMS_MOST = 4096, 512
+TEXT_MOST, ITEMS_MOST = 32 << 10, 1024
 PAGE = 256  # sandboxes in one answer
 DONE = "done"
-IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:@-]|/(?![./])){0,254}")
 _MOST = {"memory": 1 << 50, "cpus": 4096, "pids": 4_194_304, "disk": 1 << 50}
 
 
@@ -52,6 +61,20 @@ def _page_start(name: str) -> None:
         _sandbox(name)
 
 
+def _image(name: str) -> None:
+    check_image_name(name)
+
+
+def _archive(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise Invalid(f"{name!r:.80} is not the name of an archive")
+
+
+def _most(size: int) -> None:
+    if not 0 <= size <= 1 << 50:
+        raise Invalid(f"{size} bytes are not the size of an image")
+
+
 def _key(key: bytes) -> None:
     if len(key) != 32:
         raise Invalid("a link's key has 32 bytes")
@@ -61,8 +84,8 @@ def _blueprint(plan: Blueprint) -> None:
     _sandbox(plan.id)
     if not HOSTNAME.fullmatch(plan.hostname):
         raise Invalid(f"{plan.hostname!r} is no host name: letters a to z, digits and hyphens, at most 63")
-    if not IMAGE.fullmatch(plan.image):
-        raise Invalid(f"{plan.image!r:.80} cannot be an image's name")
+    if plan.image != OWN_IMAGE:
+        check_image_name(plan.image)
     if plan.env:
         raise Invalid("an environment is the warden's matter")
     if plan.snapshot is not None:
@@ -87,6 +110,9 @@ def _life(life: Life) -> None:
 Sandbox = Annotated[str, _sandbox]
 PageStart = Annotated[str, _page_start]
 Key = Annotated[bytes, _key]
+ImageName = Annotated[str, _image]
+Archive = Annotated[str, _archive]
+Size = Annotated[int, _most]
 Plan = Annotated[Blueprint, _blueprint]
 ALife = Annotated[Life, _life]
 
@@ -121,6 +147,8 @@ OPERATIONS = {
     "lives": Operation(takes=(ALife,), gives=bool, acts=False),
     "stats": Operation(takes=(Sandbox,), gives=Stats, acts=False),
     "said": Operation(takes=(Sandbox,), gives=bytes, acts=False),
+    "import_image": Operation(takes=(ImageName, Archive, Size), gives=Image, again=False, within=3600.0),
+    "forget_image": Operation(takes=(ImageName,), gives=None, within=600.0),
 }
 
 
@@ -241,7 +269,7 @@ def read(kind: Any, value: object) -> Any:
     if origin in (Union, types.UnionType):
         (some,) = (each for each in inner if each is not type(None))
         return None if value is None else read(some, value)
-    if origin in (list, frozenset):
+    if origin in (list, frozenset, tuple):
         return origin(read(inner[0], it) for it in _sized(kind, value, list))
     if origin is dict:
         return {read(inner[0], key): read(inner[1], it) for key, it in _sized(kind, value, dict).items()}

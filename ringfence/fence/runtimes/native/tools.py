@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,12 @@ class Tools:
             if not os.access(built / name, os.X_OK):
                 raise NotBuilt(f"{built / name} is not there: build it with `python warden/build.py`")
         return cls(built / "launch", bwrap.find(), built / "warden")
+
+    def can_shift(self, folder: Path, first: int) -> bool:
+        """Whether this kernel shows files there as if they belonged to other ids; for root alone."""
+        command = [str(self.launch), "--user", str(first), "--shift", str(folder), str(first), "--"]
+        command += [str(self.bwrap), "--version"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def within(self, folder: Path) -> "Tools":
         """Copies that every user may reach: run by root, sandboxes are users who cannot enter root's home."""

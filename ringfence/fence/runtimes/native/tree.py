@@ -26,7 +26,7 @@ def remove(path: Path) -> None:
             return
         top = _open(parent, path.name)
         try:
-            _empty_top(top)
+            empty(top)
         finally:
             os.close(top)
         os.rmdir(path.name, dir_fd=parent)
@@ -34,8 +34,8 @@ def remove(path: Path) -> None:
         os.close(parent)
 
 
-def _empty_top(top: int) -> None:
-    """Folders that are not empty are moved up into `top`, and looked at in the next round."""
+def empty(top: int) -> None:
+    """What is in it. Folders that are not empty are moved up into `top`, and looked at in the next round."""
     moved = 0
     while names := os.listdir(top):
         for name in names:
