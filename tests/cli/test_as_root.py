@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,23 @@ def test_a_sandbox_is_made_used_and_removed_and_nobody_is_root_but_two(cli: Cli,
     assert not (cli.data / "sandboxes/boxes" / other).exists()
     told = [json.loads(line) for line in (cli.data / "run/spawner.log").read_text().splitlines()]
     assert [it["operation"] for it in told if it["sandbox"] == other] == ["create", "start", "destroy"]
+
+
+def test_an_image_is_imported_used_and_forgotten_through_the_spawner(cli: Cli) -> None:
+    """Its archive lies with the server's files, of which root follows no link."""
+    cli.up()
+    root = cli.home / "root"
+    (root / "bin").mkdir(parents=True)
+    shutil.copy("/bin/sh", root / "bin/sh")
+    with tarfile.open(cli.home / "image.tar", "w") as tar:
+        tar.add(root, ".")
+    cli.ok("image", "import", cli.home / "image.tar", "--name", "tiny")
+    found = cli.api("POST", API, image="tiny")
+    cli.api("DELETE", f"{API}/{found['id']}")
+    cli.ok("image", "rm", "--yes", "tiny")
+    assert list((cli.data / "incoming").iterdir()) == []
+    told = [json.loads(line)["operation"] for line in (cli.data / "run/spawner.log").read_text().splitlines()]
+    assert told == ["import_image", "create", "start", "destroy", "forget_image"]
 
 
 def test_no_sandbox_may_have_the_id_of_the_server(cli: Cli) -> None:

@@ -1,10 +1,12 @@
 """The spawner: what reaches it, what a hostile server gains by it, and what its death costs."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import socket
 import stat
+import termios
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from ringfence.kernel.errors import Invalid, Unavailable
 from ringfence.kernel.processes import process_started
 from ringfence.privileges import users, view
 from ringfence.supervisor import Log
+from tests.fence.conftest import until
 from tests.fence.runtimes.conftest import Inside, blueprint
 from tests.fence.runtimes.spawners import SpawnerProcess
 
@@ -296,6 +299,11 @@ def test_too_long_and_too_many_requests_cost_only_who_sends_them(spawner: Spawne
     assert spawner.process.is_alive()
 
 
+def is_unread(pair: Any) -> bool:
+    """Whether something was sent that the other end has not taken."""
+    return int.from_bytes(fcntl.ioctl(pair.socket, termios.TIOCOUTQ, bytes(4)), "little") > 0
+
+
 # Deaths ---------------------------------------------------------------------------------------------------------------
 
 
@@ -325,16 +333,18 @@ async def test_sandboxes_outlive_the_spawner_and_the_next_one_goes_on(spawner: S
 @as_root
 async def test_what_the_spawner_was_doing_when_it_died_is_done_again_or_told(spawner: SpawnerProcess) -> None:
     """Stopped in the middle of acts, then killed: a stop is repeated; a start, which may have happened, is an error."""
-    runtime = Native(Spawned(spawner.caller()))
+    spawned = Spawned(spawner.caller())
+    runtime = Native(spawned)
     await runtime.open()
     plans = [blueprint(hostname=f"box-{number}") for number in range(2)]
     for plan in plans:
         await runtime.create(plan)
     assert spawner.process.pid
     os.kill(spawner.process.pid, signal.SIGSTOP)
+    pairs = list(spawned._idle)
     stopping = asyncio.create_task(runtime.stop(plans[0].id))
     starting = asyncio.create_task(runtime.start(plans[1], KEY))
-    await asyncio.sleep(0.2)  # both were sent
+    await asyncio.to_thread(until, lambda: sum(map(is_unread, pairs)) == 2, "both were sent")
     await asyncio.to_thread(spawner.kill)
     await asyncio.to_thread(spawner.start)
     await asyncio.wait_for(stopping, 20)
