@@ -299,6 +299,12 @@ def test_too_long_and_too_many_requests_cost_only_who_sends_them(spawner: Spawne
     assert spawner.process.is_alive()
 
 
+def stands_still(pid: int) -> bool:
+    """Every thread of it."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return all(thread.joinpath("stat").read_bytes().rpartition(b")")[2].split()[0] == b"T" for thread in threads)
+
+
 def is_unread(pair: Any) -> bool:
     """Whether something was sent that the other end has not taken."""
     return int.from_bytes(fcntl.ioctl(pair.socket, termios.TIOCOUTQ, bytes(4)), "little") > 0
@@ -341,6 +347,7 @@ async def test_what_the_spawner_was_doing_when_it_died_is_done_again_or_told(spa
         await runtime.create(plan)
     assert spawner.process.pid
     os.kill(spawner.process.pid, signal.SIGSTOP)
+    await asyncio.to_thread(until, lambda: stands_still(spawner.process.pid or 0), "it stands still")
     pairs = list(spawned._idle)
     stopping = asyncio.create_task(runtime.stop(plans[0].id))
     starting = asyncio.create_task(runtime.start(plans[1], KEY))
