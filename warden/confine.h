@@ -28,6 +28,7 @@ void read_key(int fd, uint8_t key[32]);
 void keep_descriptors_private(void);
 void bring_network_up(void);
 void open_low_ports(void);
+void bound_file_counts(void);
 void shut_system_settings(void);
 void become_owner(enum ids ids);
 void drop_capabilities(enum ids ids);

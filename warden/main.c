@@ -35,6 +35,7 @@ int main(int count, char **arguments)
     keep_descriptors_private();
     bring_network_up();
     open_low_ports();
+    bound_file_counts();
     shut_system_settings();
     become_owner(ids);
     drop_capabilities(ids);

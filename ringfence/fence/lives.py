@@ -71,6 +71,8 @@ class Owner:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     watch: "asyncio.Task[None] | None" = None
     link: Link | None = None
+    kills: int = 0  # at the limit of memory, that are told already
+    looking: bool = False  # whether there are more
 
 
 Doing = Callable[[Owner], Awaitable[T]]
@@ -210,6 +212,8 @@ class Lives:
     def observe(self, events: list[Event]) -> None:
         """What the sweeps and other rooms want of sandboxes, they write down; the events lead here."""
         for event in events:
+            if event.kind == "exec_ended" and event.payload.get("code") and not self._closing:
+                self._look_for_kills(event.payload["sandbox"])
             mine = event.kind in _TO_SETTLE and event.payload.get("node") == self._fence.node
             if not mine or event.subject is None or self._closing:
                 continue
@@ -217,6 +221,24 @@ class Lives:
                 asyncio.get_running_loop().call_later(UNOWNED, self._settle_unowned, event.subject)
             else:
                 self.settle(event.subject)
+
+    def _look_for_kills(self, sandbox_id: str) -> None:
+        """A program failed: perhaps at the limit of memory. Only the kernel knows, and it counts."""
+        owner = self._owners.get(sandbox_id)
+        if owner is not None and owner.watch is not None and not owner.looking:
+            owner.looking = True
+            self._spawn(self._count_kills(owner, sandbox_id), f"kills in {sandbox_id}")
+
+    async def _count_kills(self, owner: Owner, sandbox_id: str) -> None:
+        try:
+            kills = (await self._living_runtime().stats(sandbox_id)).memory_kills or 0
+        except RingfenceError:  # it ended meanwhile, and that has a cause of its own
+            return
+        finally:
+            owner.looking = False
+        before, owner.kills = owner.kills if kills >= owner.kills else 0, kills
+        if kills > before:
+            await self._database.write(lambda tx: self._fence.reached(tx, sandbox_id, kills - before))
 
     def _settle_unowned(self, sandbox_id: str) -> None:
         if sandbox_id not in self._owners and not self._closing:

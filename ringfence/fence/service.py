@@ -428,6 +428,12 @@ class Fence:
         self._tell(tx, "sandbox_lost", SYSTEM, sandbox, reason=why)
         return sandbox
 
+    def reached(self, tx: Transaction, sandbox_id: str, kills: int) -> None:
+        """Programs in it were killed at the limit of memory; it goes on."""
+        sandbox = self.again(tx, sandbox_id, held=False)
+        told = {"limit": "memory", "amount": sandbox.limits.memory, "kills": kills}
+        self._tell(tx, "sandbox_limit_reached", SYSTEM, sandbox, cause=Cause.MEMORY, **told)
+
     def froze(self, tx: Transaction, by: Actor, sandbox_id: str) -> Sandbox:
         sandbox = self.again(tx, sandbox_id).stepped(State.PAUSED)
         self._save(tx, sandbox)

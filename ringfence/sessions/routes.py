@@ -1,10 +1,11 @@
 """Execs over HTTP: an answer at the end, or a stream of server-sent events; and what became of earlier ones."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
 from pydantic_core import to_json
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from ringfence.fence.link.model import Channel, Whom
 from ringfence.kernel.http.endpoint import Access, Answer, Api, Call, Fields, Page
@@ -19,6 +20,7 @@ EXEC = "/api/v1/sandboxes/{sandbox}/exec"
 EXECS = "/api/v1/sandboxes/{sandbox}/execs"
 ONE = f"{EXECS}/{{exec_id}}"
 CHANNELS = {"stdout": Channel.OUT, "stderr": Channel.ERR}
+PIECE = 256 << 10  # characters
 NAMES = {Channel.OUT: "stdout", Channel.ERR: "stderr"}
 WHOM = {"first": Whom.FIRST, "all": Whom.ALL, "foreground": Whom.FOREGROUND}
 
@@ -54,7 +56,7 @@ def routes(execs: Execs, settings: Settings) -> Api:
             return stream(found, detached=command.detached)
         if command.detached:
             return Answer(views.exec_view(found.now() if isinstance(found, Running) else found), 202)
-        return await answer(found)
+        return await _in_pieces(await answer(found))
 
     @api.route(
         "POST", f"{EXEC}/stream", access=Access.ACT, body=views.NewExec, creates=True, media="text/event-stream",
@@ -151,6 +153,21 @@ async def _told(execs: Execs, found: Running | Exec, *, detached: bool) -> Async
     finally:
         if not ended and not detached and isinstance(found, Running):
             execs.kill(found)
+
+
+async def _in_pieces(answer: views.ExecAnswer) -> Any:
+    """Long texts are written as JSON a piece at a time: a character may become six, and others wait for the loop."""
+    if len(answer["stdout"]) + len(answer["stderr"]) < PIECE:
+        return answer
+    pieces = [to_json({name: value for name, value in answer.items() if name not in CHANNELS})[:-1]]
+    for name in CHANNELS:
+        text: str = answer[name]  # type: ignore[literal-required]
+        pieces.append(b',"%s":"' % name.encode())
+        for at in range(0, len(text), PIECE):
+            pieces.append(to_json(text[at : at + PIECE])[1:-1])
+            await asyncio.sleep(0)
+        pieces.append(b'"')
+    return Response(b"".join([*pieces, b"}"]), media_type="application/json")
 
 
 def _event(kind: str, fields: Any) -> bytes:

@@ -1,14 +1,25 @@
-"""Debian's Chromium, driven by Playwright, against the real server. Whatever a page logs as an error, or that its
-Content-Security-Policy stopped, fails the test."""
+"""Debian's Chromium, driven by Playwright, against the real server. Whatever a page logs as an error or its
+Content-Security-Policy stopped, a dialog that was opened, and a request to another machine, fail the test."""
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from ringfence.kernel.auth.model import Role
 from tests.harness import Ringfence
@@ -19,6 +30,7 @@ HERE = Path(__file__).parent
 AXE = HERE.parent.parent / "dashboard/node_modules/axe-core/axe.min.js"
 # What a browser logs by itself of an answer that the test asked for.
 EXPECTED = re.compile(r"Failed to load resource|net::ERR_|the server responded with a status of")
+HOSTILE = "<img src=x onerror=alert(1)><svg onload=alert(1)> \u202egnp.exe [x](javascript:alert(1)) \"'" + "w" * 300
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,14 +72,31 @@ class Seat:
             if message.type == "error" and not EXPECTED.search(message.text):
                 self.errors.append(message.text)
 
+        def opened(dialog: Dialog) -> None:
+            if dialog.type != "beforeunload":
+                self.errors.append(f"{dialog.type}: {dialog.message}")
+            dialog.accept()
+
+        def asked(request: Request) -> None:
+            if not request.url.startswith((self.server.url, "blob:")):
+                self.errors.append(f"another machine is asked: {request.url}")
+
         self.page.on("console", logged)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("dialog", opened)
+        self.page.on("request", asked)
 
-    def serious(self) -> list[str]:
-        """What axe finds wrong for people who do not see, hear or point as others do."""
+    def serious(self, *, colours: bool | None = None) -> list[str]:
+        """What axe finds wrong for people who do not see, hear or point as others do; in colours, or but there."""
         if not self.page.evaluate("typeof window.axe === 'object'"):
             self.page.evaluate(AXE.read_text())
-        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        rules: dict[bool | None, dict[str, Any]] = {
+            None: {},
+            True: {"runOnly": ["color-contrast"]},
+            False: {"rules": {"color-contrast": {"enabled": False}}},
+        }
+        chosen = {"resultTypes": ["violations"], **rules[colours]}
+        found = self.page.evaluate("chosen => axe.run(document, chosen)", chosen)
         return [
             f"{violation['id']}: {node['html'][:200]} — {node['failureSummary'][:300]}"
             for violation in found["violations"]
@@ -82,6 +111,12 @@ Sit = Callable[..., Seat]
 @pytest.fixture
 def sit(server: Ringfence, chromium: Browser) -> Iterator[Sit]:
     """`sit()` signs a person in with a link of their own, in a browser of their own."""
+    with sitting(server, chromium) as sit:
+        yield sit
+
+
+@contextmanager
+def sitting(server: Ringfence, chromium: Browser) -> Iterator[Sit]:
     seats: list[Seat] = []
 
     def sit(name: str = "ada", role: Role = Role.ADMIN, **more: Any) -> Seat:

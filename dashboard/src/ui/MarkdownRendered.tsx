@@ -3,10 +3,12 @@ import ReactMarkdown, { type Components } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
 import { harmless } from './links'
 import css from './markdown.module.css'
+import { Pre } from './Pre'
 
 const LONGEST = 60_000 // more is a file, not a description: shown as it is
 
 const components: Components = {
+  pre: ({ children }) => <Pre>{children}</Pre>,
   a: ({ href, children }) =>
     href === undefined || href === '' ? (
       <span>{children}</span>
@@ -34,7 +36,7 @@ function tangled(text: string): boolean {
 
 export default function MarkdownRendered({ text }: { text: string }) {
   const plain = useMemo(() => text.length > LONGEST || tangled(text), [text])
-  if (plain) return <pre className={css.plain}>{text}</pre>
+  if (plain) return <Pre className={css.plain}>{text}</Pre>
   return (
     <div className={css.markdown} dir="auto">
       <ReactMarkdown remarkPlugins={[remarkGfm]} components={components} urlTransform={harmless} skipHtml={false}>

@@ -202,7 +202,7 @@ def visible(principal: Principal, sees: Callable[[Principal, str | None], bool])
         return lambda event: (
             sees(principal, event.project)
             if event.project is not None or not event.kind.startswith((*FOR_PEOPLE, *BETWEEN_AGENTS))
-            else event.actor == principal.actor.name
+            else principal.actor.name == event.actor or principal.name == event.subject
         )
     return lambda event: (
         not event.kind.startswith(FOR_PEOPLE)

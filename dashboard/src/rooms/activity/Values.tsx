@@ -5,6 +5,7 @@ import { useState } from 'react'
 import { ColumnName, TaskName } from '@/rooms/words/Words'
 import { Button } from '@/ui/Controls'
 import { Badge } from '@/ui/Facts'
+import { Pre } from '@/ui/Pre'
 import { type Change, fieldName } from './changes'
 import css from './event.module.css'
 
@@ -48,7 +49,7 @@ function Text({ text, code }: { text: string; code?: boolean }) {
   return (
     <>
       {code ? (
-        <pre className={css.code}>{shown}</pre>
+        <Pre className={css.code}>{shown}</Pre>
       ) : (
         <span className={css.text} dir="auto">
           {shown}

@@ -151,6 +151,7 @@ export const GROUPS: Record<string, Group> = {
       sandbox_destroying: { label: 'Sandbox being destroyed', icon: Trash2 },
       sandbox_destroyed: { label: 'Sandbox destroyed', icon: Trash2 },
       sandbox_crashed: { label: 'Sandbox crashed', icon: TriangleAlert, tone: 'bad' },
+      sandbox_limit_reached: { label: 'Out of memory', icon: TriangleAlert, tone: 'warn' },
       sandbox_crash_loop: { label: 'Crash loop', icon: TriangleAlert, tone: 'bad' },
       sandbox_lost: { label: 'Sandbox lost', icon: TriangleAlert, tone: 'bad' },
       sandbox_checked: { label: 'Fence tried', icon: ShieldCheck },

@@ -99,7 +99,7 @@ export function BoardDesk({ board }: { board: Board }) {
   const ask = (question: Question, ids = targets()) => {
     if (ids.length > 0) setAsked({ question, ids })
   }
-  const open = (id: string) => onSearch({ task: id }, true)
+  const open = (id: string) => onSearch({ task: id, tab: undefined }, true)
   const go = (to: Direction) => {
     const next = beside(openLanes, openColumns, current, to)
     if (next !== null) focus.give(next)
@@ -249,8 +249,10 @@ export function BoardDesk({ board }: { board: Board }) {
             key={search.task}
             project={project}
             task={search.task}
+            tab={search.tab}
+            onTab={(tab) => onSearch({ tab })}
             onClose={() => {
-              onSearch({ task: undefined })
+              onSearch({ task: undefined, tab: undefined })
               focus.follow(search.task ?? '')
             }}
           />

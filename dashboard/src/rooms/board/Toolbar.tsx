@@ -48,7 +48,7 @@ export function Toolbar({ title, cards, shown, search, onSearch, onNew, searchRe
         <FilterMenu cards={cards} search={search} onSearch={onSearch} />
         <LanesMenu lanes={search.lanes} onSearch={onSearch} />
         {onNew !== undefined && (
-          <Button look="primary" className={css.newTask} onClick={onNew}>
+          <Button look="primary" className={css.newTask} onClick={onNew} aria-label="New task">
             <Plus size={16} aria-hidden="true" /> <span>New task</span>
           </Button>
         )}

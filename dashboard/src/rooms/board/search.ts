@@ -14,7 +14,11 @@ export type Filters = {
   only?: Only[]
 }
 
-export type BoardSearch = Filters & { task?: string; lanes?: LaneKind; column?: Status }
+export const TABS = ['comments', 'dependencies', 'attachments', 'history'] as const
+export type Tab = (typeof TABS)[number]
+
+/** `tab` is what of the task is open. */
+export type BoardSearch = Filters & { task?: string; tab?: Tab; lanes?: LaneKind; column?: Status }
 
 export const ONLY = ['blocked', 'waiting', 'claimed', 'review'] as const
 export type Only = (typeof ONLY)[number]
@@ -46,14 +50,18 @@ function some<T extends string>(given: unknown, fits: (said: string) => said is 
 }
 
 const isOnly = (given: string): given is Only => ONLY.some((name) => name === given)
+const isTab = (given: string): given is Tab => TABS.some((name) => name === given)
 const isLane = (given: string): given is LaneKind => LANES.some((name) => name === given)
 
 /** An address is anybody's: whatever in it means nothing is left out. */
 export function boardSearch(given: Record<string, unknown>): BoardSearch {
   const lanes = text(given.lanes)
   const column = text(given.column)
+  const task = text(given.task)
+  const tab = text(given.tab)
   return clean({
-    task: text(given.task),
+    task,
+    tab: task !== undefined && tab !== undefined && isTab(tab) ? tab : undefined,
     q: text(given.q),
     agent: several(given.agent),
     priority: some(given.priority, isPriority),

@@ -7,6 +7,7 @@ import { type Agent, api, type Schemas, take } from '@/api/client'
 import { Button, Field, Input, Row, Stack, TextArea } from '@/ui/Controls'
 import { Badge, Time } from '@/ui/Facts'
 import { Panel } from '@/ui/Page'
+import { Pre } from '@/ui/Pre'
 import { useToast } from '@/ui/Toasts'
 import { Written } from './AgentHistory'
 import css from './agent.module.css'
@@ -114,7 +115,7 @@ function Metadata({ facts }: { facts: Record<string, unknown> }) {
           </dt>
           <dd>
             {typeof value === 'object' && value !== null ? (
-              <pre>{JSON.stringify(value, null, 2)}</pre>
+              <Pre>{JSON.stringify(value, null, 2)}</Pre>
             ) : (
               <bdi>{String(value)}</bdi>
             )}

@@ -7,6 +7,7 @@ import { type AuditEvent, api, type Proposal, type Schemas, type Task, take } fr
 import type { LiveEvent } from '@/live/stream'
 import { Button } from '@/ui/Controls'
 import { Badge, Dot, Name, Time, type Tone } from '@/ui/Facts'
+import { Pre } from '@/ui/Pre'
 import { Empty, Failure, Loading } from '@/ui/States'
 import css from './agent.module.css'
 import { isAbout } from './agents'
@@ -51,18 +52,21 @@ function List<T>({ pages, id, empty, children }: ListProps<T>) {
 }
 
 const LONG = 600
+const LINES = 12
 
 /** Text of any length, as it was written: the beginning of it until somebody asks for the rest. */
 export function Written({ text }: { text: string }) {
   const [whole, setWhole] = useState(false)
   if (text === '') return null
+  const beginning = text.split('\n', LINES).join('\n').slice(0, LONG)
+  const long = beginning.length < text.length
   return (
     <>
       <p className={css.written} dir="auto">
-        {whole ? text : text.slice(0, LONG)}
-        {!whole && text.length > LONG && '…'}
+        {whole ? text : beginning}
+        {long && !whole && '…'}
       </p>
-      {text.length > LONG && (
+      {long && (
         <Button small look="quiet" onClick={() => setWhole(!whole)}>
           {whole ? 'Show less' : `Show all ${text.length.toLocaleString()} characters`}
         </Button>
@@ -76,7 +80,7 @@ function Facts({ facts }: { facts: Record<string, unknown> }) {
   return (
     <details className={css.facts}>
       <summary>Details</summary>
-      <pre>{JSON.stringify(facts, null, 2)}</pre>
+      <Pre>{JSON.stringify(facts, null, 2)}</Pre>
     </details>
   )
 }

@@ -23,7 +23,11 @@ export function GettingStarted() {
     const error = projects.error ?? demo.error
     return (
       <Page title="Getting started">
-        {error === null ? <Loading /> : <Failure error={error} retry={() => void projects.refetch()} />}
+        {error === null ? (
+          <Loading />
+        ) : (
+          <Failure error={error} retry={() => void Promise.all([projects.refetch(), demo.refetch()])} />
+        )}
       </Page>
     )
   }

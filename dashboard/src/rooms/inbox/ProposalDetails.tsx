@@ -8,6 +8,7 @@ import type { TaskFacts } from '@/rooms/words/tasks'
 import { AgentName, ColumnName, TaskName } from '@/rooms/words/Words'
 import { Badge, Time } from '@/ui/Facts'
 import { Markdown } from '@/ui/Markdown'
+import { Pre } from '@/ui/Pre'
 import { lines } from './diff'
 import css from './inbox.module.css'
 import type { ProposalItem } from './proposals'
@@ -44,7 +45,7 @@ function Wanted({ item, tasks }: DetailsProps) {
     case 'independ':
       return <Standing item={item} tasks={tasks} />
     default:
-      return <pre className={css.payload}>{JSON.stringify(item.payload, null, 2)}</pre>
+      return <Pre className={css.payload}>{JSON.stringify(item.payload, null, 2)}</Pre>
   }
 }
 

@@ -206,7 +206,6 @@ const Circle = memo(function Circle({ node, x, y, faded, named, size, onNear, on
       className={css.node}
       data-node={node.id}
       data-faded={faded || undefined}
-      aria-label={`${node.id}, ${word.toLowerCase()}: ${node.sent} sent, ${node.got} received`}
       onMouseEnter={() => onNear(node.id)}
       onMouseLeave={() => onNear(undefined)}
       onFocus={() => onNear(node.id)}
@@ -214,7 +213,9 @@ const Circle = memo(function Circle({ node, x, y, faded, named, size, onNear, on
       onKeyDown={(event) => onKey(event, node.id)}
       draggable={false}
     >
-      <g transform={`translate(${x} ${y})`}>
+      <title>{`${node.id}, ${word.toLowerCase()}: ${node.sent} sent, ${node.got} received`}</title>
+      {/* biome-ignore lint/a11y/noAriaHiddenOnFocusable: nothing in it takes the focus; the title says the same */}
+      <g transform={`translate(${x} ${y})`} aria-hidden="true">
         <circle r={node.radius} className={css.disc} style={{ '--hue': hueOf(node.id), stroke: color } as object} />
         <text fontSize={node.radius * 0.72} dy="0.35em" className={css.letters}>
           {initials(node.id)}

@@ -142,7 +142,7 @@ export function ChangePerson({ person, onClose }: DialogProps & { person: Person
       about={
         person.name === me.name
           ? 'This is you: what you take from yourself, another admin must give back.'
-          : 'It holds at once, in every browser and for every token of theirs.'
+          : 'What you take holds at once, in every browser and for every token of theirs. What you add they have when they sign in anew: send them a link.'
       }
     >
       <form onSubmit={submit}>

@@ -22,7 +22,7 @@ export function Assignee({ task, may, open, onOpenChange }: AssigneeProps) {
         <Avatar name={holder} />{' '}
         <span className={css.clip}>
           <Name>{holder}</Name>
-        </span>
+        </span>{' '}
         <span className={css.faint}>{wordOf(task)}</span>
       </>
     )
@@ -36,7 +36,7 @@ export function Assignee({ task, may, open, onOpenChange }: AssigneeProps) {
           look="quiet"
           small
           className={css.valueButton}
-          aria-label={`Who has it: ${holder ?? 'nobody'}. Change it`}
+          aria-label={`Who has it: ${holder === null ? 'Nobody' : `${holder} ${wordOf(task)}`}. Change it`}
         >
           {who} <ChevronDown size={14} aria-hidden="true" />
         </Button>

@@ -182,7 +182,6 @@ function NodeBox({ node, project, here: isHere, wide }: BoxProps) {
   return (
     <a
       href={address}
-      aria-label={label}
       onClick={(event) => {
         if (event.ctrlKey || event.metaKey || event.shiftKey) return
         event.preventDefault()

@@ -6,6 +6,7 @@ import { Tabs } from 'radix-ui'
 import { type ReactNode, useRef, useState } from 'react'
 import { api, Problem, type Task, take } from '@/api/client'
 import { useEvents } from '@/live/refresh'
+import type { Tab } from '@/rooms/board/search'
 import { useCommands } from '@/shell/commands'
 import { useMay } from '@/shell/session'
 import { Chips } from '@/ui/Chips'
@@ -43,11 +44,11 @@ import {
 } from './task'
 import css from './task.module.css'
 
-type DrawerProps = { project: string; task: string; onClose: () => void }
+type TabProps = { tab: Tab | undefined; onTab: (tab: Tab) => void }
+type DrawerProps = TabProps & { project: string; task: string; onClose: () => void }
 type Opened = 'state' | 'assignee' | 'delete' | null
-type Tab = 'comments' | 'dependencies' | 'attachments' | 'history'
 
-export default function TaskDrawer({ project, task: id, onClose }: DrawerProps) {
+export default function TaskDrawer({ project, task: id, tab, onTab, onClose }: DrawerProps) {
   const where = { project, task: id }
   const { task, error, refetch } = useTask(where)
   const [written, tell] = useDrafts()
@@ -67,7 +68,7 @@ export default function TaskDrawer({ project, task: id, onClose }: DrawerProps) 
           {gone || deleted !== null ? (
             <Gone deleted={deleted} title={task?.title} />
           ) : task !== undefined ? (
-            <Content task={task} opened={opened} onOpened={setOpened} onClose={onClose} />
+            <Content task={task} tab={tab} onTab={onTab} opened={opened} onOpened={setOpened} onClose={onClose} />
           ) : error !== null ? (
             <Failure error={error} retry={() => void refetch()} />
           ) : (
@@ -185,17 +186,16 @@ function copyLink({ project, task }: Where, say: ReturnType<typeof useToast>): P
   return copied(link).then(() => say.done('The link is copied.'), say.refused)
 }
 
-type ContentProps = { task: Task; opened: Opened; onOpened: (what: Opened) => void; onClose: () => void }
+type ContentProps = TabProps & { task: Task; opened: Opened; onOpened: (what: Opened) => void; onClose: () => void }
 
-function Content({ task, opened, onOpened, onClose }: ContentProps) {
+function Content({ task, tab = 'comments', onTab, opened, onOpened, onClose }: ContentProps) {
   const may = useMay('operator')
   const say = useToast()
   const where = { project: task.project_id, task: task.id }
-  const [tab, setTab] = useState<Tab>('comments')
   const editor = useRef<Editor>(null)
   const comment = useRef<HTMLTextAreaElement>(null)
   const writeComment = () => {
-    setTab('comments')
+    onTab('comments')
     requestAnimationFrame(() => comment.current?.focus())
   }
   const key = (id: string, label: string, keys: string, run: () => void) => ({
@@ -238,7 +238,7 @@ function Content({ task, opened, onOpened, onClose }: ContentProps) {
       <Description task={task} may={may} editor={editor} />
       <Subtasks task={task} may={may} />
       <Cycle task={task} />
-      <Tabs.Root value={tab} onValueChange={(value) => setTab(value as Tab)} className={css.tabs}>
+      <Tabs.Root value={tab} onValueChange={(value) => onTab(value as Tab)} className={css.tabs}>
         <TabList where={where} />
         <Tabs.Content value="comments" className={css.tab}>
           <Comments where={where} may={may} field={comment} />
