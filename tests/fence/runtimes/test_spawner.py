@@ -354,9 +354,9 @@ async def test_what_the_spawner_was_doing_when_it_died_is_done_again_or_told(spa
     await asyncio.to_thread(until, lambda: sum(map(is_unread, pairs)) == 2, "both were sent")
     await asyncio.to_thread(spawner.kill)
     await asyncio.to_thread(spawner.start)
-    await asyncio.wait_for(stopping, 20)
+    await asyncio.wait_for(stopping, 60)
     with pytest.raises(Unavailable, match="spawner"):
-        await asyncio.wait_for(starting, 20)
+        await asyncio.wait_for(starting, 60)
     for plan in plans:
         await runtime.destroy(plan.id)
     await runtime.close()
