@@ -85,6 +85,7 @@ def measure_fence(*, quick: bool) -> dict[str, Any]:
         found["exec"] = asdict(asyncio.run(fence.execs(subject, 10 * count)))
         found["fork"] = asdict(rivals.fork(10 * count))
         found["streamed"] = asyncio.run(fence.streamed(subject, fence.STREAMED // (8 if quick else 1)))
+        found["files"] = asdict(asyncio.run(fence.files(subject, fence.FILE // (8 if quick else 1))))
         found["crowd"] = asdict(asyncio.run(fence.crowd(subject, alive, alive)))
     with rivals.docker() as docker:
         found["docker"] = None if docker is None else rivals.of_docker(docker, count // 5)
@@ -199,6 +200,8 @@ def of_crowd(found: dict[str, Any]) -> Table:
 
     row(f"all of {found['burst']['times']['count']} at once, s", found["burst"]["wall"], "{:.2f}")
     row("output streamed, MB/s", found["streamed"], "{:.0f}")
+    row("one file written, MB/s", found["files"]["written"], "{:.0f}")
+    row("one file read, MB/s", found["files"]["read"], "{:.0f}")
     row("created /s", crowd["created_per_second"], "{:.0f}")
     row("destroyed /s", crowd["destroyed_per_second"], "{:.0f}")
     row("KiB each, idle: processes (PSS)", crowd["pss"], "{:.0f}", docker and docker["pss"])

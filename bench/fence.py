@@ -26,6 +26,7 @@ NOTHING = {"argv": ["true"]}
 STAGGERED = 0.2  # seconds between two
 MAKERS = 8  # connections that make the thousand
 STREAMED = 512 << 20  # bytes
+FILE, PIECE = 256 << 20, 1 << 20
 SETTLED = 2.0  # seconds until what is idle is weighed
 
 
@@ -51,6 +52,14 @@ class Times:
 class Burst:
     times: Times
     wall: float  # seconds until the last had run its command
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """MB/s of one large file."""
+
+    written: float
+    read: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +185,26 @@ async def streamed(subject: Subject, size: int) -> float:
     if got != size:
         raise RuntimeError(f"{got} of {size} bytes came")
     return size / took / 1e6
+
+
+async def files(subject: Subject, size: int) -> Files:
+    async with one(subject) as (_, sandbox):
+        path = f"{SANDBOXES}/{sandbox}/files/content"
+        return await asyncio.to_thread(_written_and_read, subject, path, size)
+
+
+def _written_and_read(subject: Subject, path: str, size: int) -> Files:
+    query, pieces = {"path": "/workspace/large"}, [bytes(PIECE)] * (size // PIECE)
+    began = time.perf_counter()
+    headers = {"content-length": str(size)}
+    subject.client.put(path, params=query, content=iter(pieces), headers=headers).raise_for_status()
+    written = time.perf_counter()
+    with subject.client.stream("GET", path, params=query) as answer:
+        got = sum(len(piece) for piece in answer.raise_for_status().iter_raw())
+    read = time.perf_counter()
+    if got != size:
+        raise RuntimeError(f"{got} of {size} bytes came")
+    return Files(size / (written - began) / 1e6, size / (read - written) / 1e6)
 
 
 # A crowd --------------------------------------------------------------------------------------------------------------

@@ -141,6 +141,7 @@ def ended_wardens(client: httpx.Client) -> list[tuple[str, str]]:
 
 
 def nothing_was_lost(client: httpx.Client, load: Load, ends: list[tuple[str, str]]) -> None:
+    never_ran = set()  # the server was killed between writing it down and starting it
     for written in load.written:
         out, err = said_by(written.key)
         path = f"{SANDBOXES}/{written.sandbox}/execs/{written.exec}"
@@ -151,7 +152,9 @@ def nothing_was_lost(client: httpx.Client, load: Load, ends: list[tuple[str, str
         else:
             of_warden = any(sandbox == written.sandbox and at >= ended["started_at"] for sandbox, at in ends)
             of_reaper = ended["cause"] == "signalled" and ended["signal"] == signal.SIGKILL
-            assert of_reaper or (ended["cause"] == "lost" and of_warden), ended
+            assert of_reaper or ended["cause"] == "lost", ended
+            if not of_reaper and not of_warden:
+                never_ran.add(written.key)
             assert out.startswith(said[0]) and err.startswith(said[1]), ended
         assert [len(each) for each in said] == [ended["stdout_bytes"], ended["stderr_bytes"]]
         assert out.startswith(written.read), "a follower was told something else"
@@ -163,6 +166,7 @@ def nothing_was_lost(client: httpx.Client, load: Load, ends: list[tuple[str, str
         keys += ran(client, home, "sh", "-c", "cat /workspace/ran || true")["stdout"].split()
     assert len(keys) == len(set(keys)), "a program ran twice"
     assert set(load.answered) <= set(keys)
+    assert not never_ran & set(keys), "a program was lost whose warden nobody killed"
 
 
 def nothing_is_left(tortured: Tortured, client: httpx.Client, before: Any) -> None:

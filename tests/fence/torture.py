@@ -156,7 +156,7 @@ class Tortured:
             "trash": [path.name for path in (sandboxes / "trash").iterdir()],
             "keys": [path.name for path in (self.data / "fence/keys").iterdir()],
             "outputs": [str(path) for path in (self.data / "execs").rglob("*")],
-            "ids": [path.name for path in _ids() if str(self.data) in path.read_text()],
+            "ids": [path.name for path in _ids() if str(sandboxes / "boxes") in _holder(path)],
         }
 
     def descriptors(self) -> Counter[str]:
@@ -183,6 +183,14 @@ def _groups(data: Path) -> Iterator[Path]:
     own = blake2b(os.fsencode(data / "sandboxes"), digest_size=6).hexdigest()
     for parent in Cgroups.find(f"ringfence-{own}").parents.values():
         yield from (path for path in parent.iterdir() if path.is_dir())
+
+
+def _holder(entry: Path) -> str:
+    """Which folder has a range of ids; one that is gone has none, whatever is written there."""
+    with contextlib.suppress(FileNotFoundError):
+        folder = entry.read_text()
+        return folder if folder and os.path.lexists(folder) else ""
+    return ""
 
 
 def _ids() -> Iterator[Path]:

@@ -54,7 +54,8 @@ class Sandbox:
         return life
 
     def post(self, verb: str, **body: Any) -> dict[str, Any]:
-        answer = self.server.admin.post(f"{self.path}/{verb}", json=body, timeout=WITHIN)
+        patience = float(body.get("timeout", 0)) + WITHIN
+        answer = self.server.admin.post(f"{self.path}/{verb}", json=body, timeout=patience)
         assert answer.is_success, answer.text
         return dict(answer.json())
 

@@ -8,6 +8,7 @@ import pytest
 from ringfence.fence.model import LIMITS, Cause, Limits, Stats, User
 from ringfence.fence.runtimes.model import Found, Unsupported
 from ringfence.kernel.errors import RingfenceError, Unavailable
+from ringfence.kernel.ids import new
 from tests.fence.runtimes.hosts import HOSTS, Host, program, ran, read, write
 
 AMOUNTS = {"memory": 64 << 20, "cpus": 1.0, "pids": 64, "disk": 64 << 20}
@@ -151,22 +152,23 @@ async def test_a_snapshot_gives_its_files_to_another(host: Host) -> None:
     box, link = await host.running()
     await write(link, "/workspace/then", b"then")
     await host.runtime.stop(box.id)
-    assert await host.runtime.snapshot(box.id, "snp_one") >= 4
+    name = new("snp")
+    assert await host.runtime.snapshot(box.id, name) >= 4
     link = await host.start(box)
     await write(link, "/workspace/after", b"after")
     await write(link, "/workspace/then", b"changed")
-    _, other = await host.running(snapshot="snp_one")
+    _, other = await host.running(snapshot=name)
     assert await read(other, "/workspace/then") == b"then"
     assert await read(other, "/workspace/after") is None
     await write(other, "/workspace/then", b"mine")
-    _, third = await host.running(snapshot="snp_one")
+    _, third = await host.running(snapshot=name)
     assert await read(third, "/workspace/then") == b"then"
     for each in host.boxes:
         await host.runtime.destroy(each.id)
-    await host.runtime.forget_snapshot("snp_one")
-    await host.runtime.forget_snapshot("snp_one")
+    await host.runtime.forget_snapshot(name)
+    await host.runtime.forget_snapshot(name)
     with pytest.raises(RingfenceError):
-        await host.created(snapshot="snp_one")
+        await host.created(snapshot=name)
 
 
 async def test_what_it_cannot_hold_up_it_refuses(host: Host) -> None:
@@ -184,6 +186,21 @@ async def test_what_it_cannot_hold_up_it_refuses(host: Host) -> None:
         if user not in can.users:
             with pytest.raises(Unsupported):
                 await host.created(user=user)
+
+
+async def test_those_that_began_with_a_snapshot_go_on_without_it(host: Host) -> None:
+    if not host.runtime.capabilities().snapshot:
+        pytest.skip("this host cannot")
+    box, link = await host.running()
+    await write(link, "/workspace/kept", b"kept")
+    await host.runtime.stop(box.id)
+    await host.runtime.snapshot(box.id, name := new("snp"))
+    await host.runtime.destroy(box.id)
+    other, link = await host.running(snapshot=name)
+    await host.runtime.forget_snapshot(name)
+    assert await read(link, "/workspace/kept") == b"kept"
+    await host.runtime.stop(other.id)
+    assert await read(await host.start(other), "/workspace/kept") == b"kept"
 
 
 async def test_default_limits_refuse_nothing(host: Host) -> None:

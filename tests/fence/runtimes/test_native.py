@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import resource
 import signal
 import stat
 from pathlib import Path
@@ -268,3 +269,18 @@ async def test_nothing_is_left_of_a_sandbox(runtime: Native) -> None:
     assert process_started(inside.life.pid) is None
     await asyncio.sleep(0)
     assert len(open_descriptors() - fds) <= 1  # the stream of the test's own link may close later
+
+
+async def test_a_server_with_a_thousand_descriptors_open_starts_one_more(runtime: Native) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
+    open_ones: list[int] = []
+    try:
+        while not open_ones or open_ones[-1] < 1100:
+            open_ones.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        async with running(runtime) as inside:
+            assert await inside.run("echo well") == "well\n"
+    finally:
+        for fd in open_ones:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

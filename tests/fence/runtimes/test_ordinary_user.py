@@ -17,7 +17,13 @@ pytestmark = [
 USER = "rf-ordinary"
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-SUITE = (HERE / "test_life.py", HERE / "test_native.py", HERE / "test_images.py", HERE / "test_root.py")
+SUITE = (
+    HERE / "test_life.py",
+    HERE / "test_native.py",
+    HERE / "test_images.py",
+    HERE / "test_root.py",
+    HERE / "test_snapshots.py",
+)
 KILLING = HERE.parent / "test_killing.py"
 FIRST_ID = 1_500_000_000
 WITHOUT_RIGHTS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
@@ -50,7 +56,7 @@ def test_root_inside_is_to_be_had_by_an_ordinary_user_with_ids(user: pwd.struct_
     given = home / "given"
     given.write_text(f"{USER}:{FIRST_ID}:65536\n")
     ids = "\n".join(f"touch {name}; mount --bind {given} {name}" for name in ("/etc/subuid", "/etc/subgid"))
-    told = passes(user, home, HERE / "test_root.py", without=(), first=ids)
+    told = passes(user, home, HERE / "test_root.py", HERE / "test_snapshots.py", without=(), first=ids)
     assert int(told.rpartition(" passed")[0].split()[-1]) > 8, "they were not skipped"
 
 

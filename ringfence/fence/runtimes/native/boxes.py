@@ -12,7 +12,7 @@ import json
 import os
 import re
 import resource
-import select
+import selectors
 import socket
 import stat
 import subprocess
@@ -31,6 +31,7 @@ from ringfence.fence.runtimes.native.box import NAME, SAID_MOST, Box, Holder
 from ringfence.fence.runtimes.native.cgroups import OWN_PROCESSES, Cgroups, Group
 from ringfence.fence.runtimes.native.ids import Ids
 from ringfence.fence.runtimes.native.images import Images
+from ringfence.fence.runtimes.native.snapshots import Snapshots
 from ringfence.fence.runtimes.native.tools import Tools
 from ringfence.kernel.errors import Conflict, Invalid, NotFound, Unavailable
 from ringfence.kernel.processes import process_fields
@@ -71,6 +72,7 @@ class Boxes:
         self._map = maps.own() if first is None else maps.of_range(first)
         self._images = Images(self.folder / "images", first, self._map)
         self._images.open()
+        self._snapshots = Snapshots(self.folder / "snapshots", first, self._map)
         self._can_shift = self._as_root and self._tools.can_shift(self.folder / "images/layers", self._ids.base)
         self._adopt()
 
@@ -126,7 +128,10 @@ class Boxes:
             users.add(User.ROOT.value)
         else:
             lacks["root"] = _NO_SHIFT if self._as_root else _NO_RANGE
-        return Capabilities(pause=True, snapshot=False, users=frozenset(users), limits=limits, lacks=lacks)
+        keeps = self._can_shift or not self._as_root
+        if not keeps:
+            lacks["snapshot"] = _NO_SHIFT
+        return Capabilities(pause=True, snapshot=keeps, users=frozenset(users), limits=limits, lacks=lacks)
 
     # Images
 
@@ -152,7 +157,9 @@ class Boxes:
     def _collect(self) -> None:
         """What nothing needs any more; another time, where an import is under way."""
         with contextlib.suppress(Unavailable), self._images.held(alone=True):
-            self._images.collect([record.get("layers", ()) for box in self._all() if (record := box.record)])
+            boxes = [record for box in self._all() if (record := box.record)]
+            self._snapshots.collect([name for record in boxes for name in record.get("snapshots", ())])
+            self._images.collect([record.get("layers", ()) for record in (*boxes, *self._snapshots.records())])
 
     # Its files
 
@@ -169,13 +176,19 @@ class Boxes:
         if owner is not None:
             self._let_listen(box, owner)
         record = {"blueprint": _plain(blueprint), "enforced": enforced.how, "owner": owner}
-        if blueprint.image == OWN_IMAGE:
+        if blueprint.image == OWN_IMAGE and blueprint.snapshot is None:
             box.write_record({**record, "image": self._host.name})
             return enforced
         with self._images.held():
-            image = self._images.find(blueprint.image)
-            box.write_record({**record, "image": None, "layers": [*image.layers, image.digest]})
+            box.write_record({**record, **self._beginning(blueprint)})
         return enforced
+
+    def _beginning(self, blueprint: Blueprint) -> dict[str, Any]:
+        """What lies below the files that it writes: as its snapshot has it, or its image."""
+        if blueprint.snapshot is not None:
+            return self._snapshots.find(blueprint.snapshot)
+        image = self._images.find(blueprint.image)
+        return {"image": None, "layers": [*image.layers, image.digest]}
 
     def _let_listen(self, box: Box, owner: int) -> None:
         """Who listens may write in `run` and nowhere else; it passes through `boxes/ID` as one of the others."""
@@ -185,15 +198,17 @@ class Boxes:
     def _enforceable(self, blueprint: Blueprint) -> Enforced:
         if not HOSTNAME.fullmatch(blueprint.hostname):
             raise Invalid(f"{blueprint.hostname!r} is no host name: letters a to z, digits and hyphens, at most 63")
-        if blueprint.image != OWN_IMAGE:
+        if blueprint.image != OWN_IMAGE and blueprint.snapshot is None:
             self._images.find(check_image_name(blueprint.image))
         can = self.capabilities()
         if blueprint.user.value not in can.users:
             raise Unsupported(can.lacks["root"])
         if blueprint.user is User.ROOT and blueprint.memory_disk and not self._as_root:
             raise Unsupported(_NO_RANGE_IN_MEMORY)
+        if blueprint.snapshot is not None and blueprint.read_only:
+            raise Unsupported("a sandbox that begins with a snapshot cannot be read_only: leave one of them out")
         if blueprint.snapshot is not None:
-            raise Unsupported("this runtime does not keep snapshots yet")
+            self._snapshots.find(blueprint.snapshot)
         limits = blueprint.limits
         if blueprint.memory_disk and limits.disk is None:
             raise Invalid("memory_disk needs limits.disk, the bytes that may be written")
@@ -309,7 +324,7 @@ class Boxes:
         info = said = b""
         while life is None or not said.endswith(b"\0"):
             waiting: list[socket.socket | BinaryIO] = [ours] if b"}" in info else [ours, told]
-            readable, _, _ = select.select(waiting, [], [], max(0.0, give_up - time.monotonic()))
+            readable = _readable(waiting, max(0.0, give_up - time.monotonic()))
             if not readable:
                 raise Unavailable(f"the sandbox was not ready within {READY_WITHIN:.0f} s", code="start_failed")
             if told in readable:
@@ -346,8 +361,9 @@ class Boxes:
             command += ["--user", str(box.owner)]
         if blueprint.memory_disk:
             command += ["--memory-disk", str(blueprint.limits.disk), str(box.disk)]
-        if self._as_root and blueprint.user is User.ROOT:
-            for layer in view.layers:
+        for layer in view.layers if self._as_root else ():
+            # Without a range of its own a sandbox has one user, to whom only what was written in a sandbox belongs.
+            if blueprint.user is User.ROOT or layer.is_relative_to(self._snapshots.folder):
                 command += ["--shift", str(layer), str(layer.stat().st_uid)]
         return [*command, "--"]
 
@@ -356,7 +372,10 @@ class Boxes:
         return bwrap.View(
             sandbox=blueprint.id,
             hostname=blueprint.hostname,
-            layers=self._images.paths(record["layers"]) if skeleton is None else [skeleton],
+            layers=[
+                *(self._images.paths(record["layers"]) if skeleton is None else [skeleton]),
+                *self._snapshots.paths(record.get("snapshots", ())),
+            ],
             mounts=[] if skeleton is None else host_image.usr_mounts(),
             upper=box.upper,
             work=box.disk / "work",
@@ -429,10 +448,21 @@ class Boxes:
         return holder.group.stats() if holder.group is not None else _stats_of_tree(holder.life)
 
     def snapshot(self, sandbox: str, name: str) -> int:
-        raise Unsupported("this runtime does not keep snapshots yet")
+        box = self._box(sandbox)
+        if (record := box.record) is None:
+            raise NotFound(f"there is no sandbox {sandbox}")
+        if record["blueprint"]["memory_disk"]:
+            raise Unsupported("what is written lives in memory there, where no snapshot can be taken of it")
+        found = self.found(sandbox)
+        if found is not None and found.life is not None and not found.paused:
+            raise Conflict(f"sandbox {sandbox} runs: pause or stop it first", code="running")
+        below: dict[str, Any] = {key: record[key] for key in ("image", "layers", "snapshots") if key in record}
+        with self._images.held():
+            return self._snapshots.take(name, below, box.upper, box.owner if self._as_root else None)
 
     def forget_snapshot(self, name: str) -> None:
-        """There is none."""
+        self._snapshots.forget(name)
+        self._collect()
 
     def link_folder(self, sandbox: str) -> Path:
         return self._box(sandbox).run
@@ -487,6 +517,14 @@ class _AwaitedMap:
     def __exit__(self, *_: object) -> None:
         self._ours.close()
         self._theirs.close()
+
+
+def _readable(waiting: list[socket.socket | BinaryIO], within: float) -> list[Any]:
+    """With a thousand sandboxes there are more descriptors than `select` takes."""
+    with selectors.PollSelector() as selector:
+        for one in waiting:
+            selector.register(one, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select(within)]
 
 
 def _plain(blueprint: Blueprint) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ringfence.fence.runtimes.native import tree
-from ringfence.fence.runtimes.native.layer import Refused
+from ringfence.fence.runtimes.native.layer import OPAQUE, Refused
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOATIME | os.O_CLOEXEC
@@ -165,8 +165,9 @@ def _content(read: int, written: int, size: int) -> int:
 
 
 def _marks(read: int, written: int) -> None:
+    """Of overlay's own, the one that a layer needs."""
     for name in os.listxattr(read):
-        if name.startswith("user."):
+        if name == OPAQUE or (name.startswith("user.") and not name.startswith("user.overlay.")):
             os.setxattr(written, name, os.getxattr(read, name))
 
 

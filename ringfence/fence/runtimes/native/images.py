@@ -12,7 +12,6 @@ and written to the disk under another name first.
 """
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
@@ -30,7 +29,7 @@ from urllib.parse import quote
 from ringfence.fence.model import Image, ImageConfig
 from ringfence.fence.runtimes.native import host_image, maps, tree
 from ringfence.fence.runtimes.native.layer import OPAQUE
-from ringfence.kernel.errors import Invalid, NotFound, StorageFull, Unavailable
+from ringfence.kernel.errors import Invalid, NotFound, Unavailable
 
 MOST_ENTRIES = 2_000_000  # files of an image
 WITHIN = 3600.0
@@ -103,7 +102,7 @@ class Images:
                 "name": name, "known": known, "bytes": most, "entries": MOST_ENTRIES, "owners": self.map.is_range,
             }  # fmt: skip
             answer = maps.do("unpack", self.map, [archive, folder], asked, WITHIN)
-            _to_disk(folder)
+            maps.to_disk(folder)
         finally:
             os.close(folder)
         return answer
@@ -244,11 +243,6 @@ def _is_opaque(layer: Path) -> bool:
         return os.getxattr(layer, OPAQUE) == b"y"
     except OSError:
         return False
-
-
-def _to_disk(folder: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).syncfs(folder):
-        raise StorageFull(f"what was unpacked could not be written to the disk: {os.strerror(ctypes.get_errno())}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,6 +9,7 @@ outside.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import pwd
@@ -133,3 +134,8 @@ def _told(answer: bytes, said: bytes) -> dict[str, Any]:
     if (kind := found.get("refused")) is not None:
         raise _RAISED[kind](str(found["why"]))
     return found
+
+
+def to_disk(folder: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).syncfs(folder):
+        raise StorageFull(f"it could not be written to the disk: {os.strerror(ctypes.get_errno())}")

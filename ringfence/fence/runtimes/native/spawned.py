@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ringfence.fence.model import Blueprint, Cause, Enforced, Image, Life, Stats
-from ringfence.fence.runtimes.model import Capabilities, Found, Unsupported
+from ringfence.fence.runtimes.model import Capabilities, Found
 from ringfence.fence.runtimes.native import spawning
 from ringfence.fence.runtimes.native.spawning import OPERATIONS, Answer, Garbled, Opened
 from ringfence.kernel.errors import Unavailable
@@ -118,10 +118,11 @@ class Spawned:
         return said
 
     def snapshot(self, sandbox: str, name: str) -> int:
-        raise Unsupported("this runtime does not keep snapshots yet")
+        size: int = self._ask("snapshot", sandbox, name)
+        return size
 
     def forget_snapshot(self, name: str) -> None:
-        """There is none."""
+        self._ask("forget_snapshot", name)
 
     # Asking
 

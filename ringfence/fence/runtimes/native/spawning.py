@@ -75,6 +75,11 @@ def _most(size: int) -> None:
         raise Invalid(f"{size} bytes are not the size of an image")
 
 
+def _snapshot(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise Invalid(f"{name!r:.80} is not a snapshot's id")
+
+
 def _key(key: bytes) -> None:
     if len(key) != 32:
         raise Invalid("a link's key has 32 bytes")
@@ -89,7 +94,7 @@ def _blueprint(plan: Blueprint) -> None:
     if plan.env:
         raise Invalid("an environment is the warden's matter")
     if plan.snapshot is not None:
-        _sandbox(plan.snapshot)
+        _snapshot(plan.snapshot)
     _limits(plan.limits)
 
 
@@ -112,6 +117,7 @@ PageStart = Annotated[str, _page_start]
 Key = Annotated[bytes, _key]
 ImageName = Annotated[str, _image]
 Archive = Annotated[str, _archive]
+SnapshotName = Annotated[str, _snapshot]
 Size = Annotated[int, _most]
 Plan = Annotated[Blueprint, _blueprint]
 ALife = Annotated[Life, _life]
@@ -148,6 +154,8 @@ OPERATIONS = {
     "stats": Operation(takes=(Sandbox,), gives=Stats, acts=False),
     "said": Operation(takes=(Sandbox,), gives=bytes, acts=False),
     "import_image": Operation(takes=(ImageName, Archive, Size), gives=Image, again=False, within=3600.0),
+    "snapshot": Operation(takes=(Sandbox, SnapshotName), gives=int, again=False, within=3600.0),
+    "forget_snapshot": Operation(takes=(SnapshotName,), gives=None, within=600.0),
     "forget_image": Operation(takes=(ImageName,), gives=None, within=600.0),
 }
 
