@@ -42,7 +42,6 @@ from ringfence.fence.posture.service import Posture
 from ringfence.fence.runtimes.model import Runtime
 from ringfence.fence.runtimes.native.boxes import INCOMING, Boxes
 from ringfence.fence.runtimes.native.ids import Ids
-from ringfence.fence.runtimes.native.living import SANDBOXES
 from ringfence.fence.runtimes.native.runtime import Native
 from ringfence.fence.runtimes.native.tools import NotBuilt, Tools
 from ringfence.fence.service import Fence
@@ -61,6 +60,7 @@ from ringfence.kernel.http.application import Metrics, application
 from ringfence.kernel.http.endpoint import Endpoint, Server
 from ringfence.kernel.retention import routes as retention_routes
 from ringfence.kernel.retention.service import Kept, Retention
+from ringfence.privileges.folder import SANDBOXES
 from ringfence.sessions import routes as exec_routes
 from ringfence.sessions import sockets as exec_sockets
 from ringfence.sessions.places import FencePlaces

@@ -12,7 +12,6 @@ import resource
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -20,7 +19,9 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from ringfence.app import House, build
-from ringfence.fence.runtimes.native.living import SANDBOXES
+from ringfence.fence.runtimes.model import Runtime
+from ringfence.fence.runtimes.native.runtime import Native
+from ringfence.fence.runtimes.native.spawned import Spawned
 from ringfence.kernel import logs, migrations
 from ringfence.kernel.auth.model import Principal, Role, TokenKind
 from ringfence.kernel.auth.routes import signin_url
@@ -49,6 +50,8 @@ class Order(BaseModel):
     owner: str  # the first person's name, when there is nobody yet
     tokens: list[str]  # the command line's, as far as they are known: a good one is kept
     link: bool  # whether a sign-in link is wanted
+    doorstep: int  # where the supervisor hands over what comes later
+    spawned: bool = False  # run by root: sandboxes are the spawner's, whose socket pairs come there
 
 
 class Welcome(TypedDict):
@@ -84,19 +87,8 @@ class Server(uvicorn.Server):
 def prepare(settings: Settings) -> None:
     """The data folder, for its owner only, and the schema in it."""
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.geteuid() == 0 and settings.runtime == "native":
-        let_sandboxes_through(settings.data)
     backups.sweep(settings.data)
     migrations.upgrade(settings)
-
-
-def let_sandboxes_through(data: Path) -> None:
-    """Run by root, sandboxes are users of their own, whose folders lie in this one: they pass, and read nothing."""
-    os.umask(0o077)
-    for entry in data.iterdir():
-        if entry.name != SANDBOXES and not entry.is_symlink():
-            entry.chmod(entry.stat().st_mode & 0o700)
-    data.chmod(0o711)
 
 
 def server(house: House) -> Server:
@@ -187,7 +179,7 @@ def serve(order: Order, ready_fd: int) -> None:
 
     try:
         prepare(order.settings)
-        house = build(order.settings)
+        house = build(order.settings, runtime=_runtime(order))
         running = server(house)
         running.config.load()
     except (RingfenceError, OSError) as error:
@@ -204,6 +196,12 @@ def serve(order: Order, ready_fd: int) -> None:
     running.on_started = greet
     with asyncio.Runner(loop_factory=running.config.get_loop_factory()) as runner:
         runner.run(running.serve(sockets=[socket.socket(fileno=order.socket)]))
+
+
+def _runtime(order: Order) -> Runtime | None:
+    """Run by root, that of the spawner."""
+    doorstep = socket.socket(fileno=order.doorstep)
+    return Native(Spawned(doorstep)) if order.spawned and order.settings.runtime == "native" else None
 
 
 def _reason(error: Exception, settings: Settings) -> str:

@@ -142,7 +142,15 @@ def default_data() -> Path:
 
 def _from_file(path: Path, *, required: bool) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        # Root follows the settings of nobody else: in its data folder another user, the server, may add files.
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if required else os.O_NOFOLLOW | os.O_NONBLOCK))
+        with os.fdopen(opened, encoding="utf-8") as file:
+            if not required and os.geteuid() == 0 and os.fstat(opened).st_uid != 0:
+                raise SettingsError(
+                    f"the configuration file {path} belongs to another user: look at what it says, "
+                    f"then `chown root {path}`"
+                )
+            return tomllib.loads(file.read())
     except FileNotFoundError:
         if required:
             raise SettingsError(f"there is no configuration file {path}") from None

@@ -1,9 +1,14 @@
-"""What can be done to a data folder while no server runs on it. Imported when needed, for it imports the kernel."""
+"""What can be done to a data folder while no server runs on it. Imported when needed, for it imports the kernel.
+
+Run by root, the work is done by the server's user, in a process of its own: what lies in the folder is the server's,
+and may have been laid there for root to stumble over. What comes back is bytes, and a sentence where it failed.
+"""
 
 import asyncio
 import contextlib
+import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,8 +24,9 @@ from ringfence.kernel.clock import Clock
 from ringfence.kernel.database import UseCase, connect
 from ringfence.kernel.errors import RingfenceError
 from ringfence.kernel.events.service import Verdict, verify
+from ringfence.privileges.errand import Failed, Work, done_as
 from ringfence.settings import Settings
-from ringfence.supervisor import Lock, StartError
+from ringfence.supervisor import Lock, StartError, make_over, servers_user
 
 WAITING = 5.0  # seconds for another command that does the same
 
@@ -36,10 +42,14 @@ def create_token(
         made, secret = auth.create_token(tx, HOST, name, Role(role), projects=projects, note=note, days=days)
         return {**token_view(made), "token": secret}
 
-    database = connect(settings.database, settings.data, Clock())
-    with _alone(settings.data):
+    def work() -> Iterator[bytes]:
         migrations.upgrade(settings)
-        return asyncio.run(_write(database, make))
+        yield json.dumps(asyncio.run(_write(database, make))).encode()
+
+    database = connect(settings.database, settings.data, Clock())
+    with _alone(settings.data) as done:
+        made: NewToken = json.loads(b"".join(done(work)))
+        return made
 
 
 @contextlib.contextmanager
@@ -49,24 +59,33 @@ def backed_up(data: Path) -> Iterator[Iterator[bytes]]:
         if load_settings(data=data).database:
             raise Conflict(backup_routes.ON_POSTGRESQL)
         raise NotFound(f"{data} holds no database of Ringfence: name its folder with --data")
-    with _alone(data):
+
+    def work() -> Iterator[bytes]:
         folder = backups.take(data)
         try:
-            yield backups.chunks(folder)
+            yield from backups.chunks(folder)
         finally:
             backups.discard(folder)
+
+    with _alone(data) as done:
+        yield done(work)
 
 
 def restored(source: IO[bytes], data: Path) -> dict[str, int]:
     """How many files and events the folder holds now."""
-    with _alone(data):
+
+    def work() -> Iterator[bytes]:
         files = backups.restore(source, data)
         settings = load_settings(data=data, database="")
         migrations.upgrade(settings)
         verdict = asyncio.run(_verify(connect("", data, Clock())))
-    if not verdict.ok:
-        raise Problem(f"it is restored, but its log is not what was written: {verdict.problem}")
-    return {"files": files, "events": verdict.checked}
+        yield json.dumps({"files": files, "events": verdict.checked, "problem": verdict.problem}).encode()
+
+    with _alone(data) as done:
+        found = json.loads(b"".join(done(work)))
+    if problem := found.pop("problem"):
+        raise Problem(f"it is restored, but its log is not what was written: {problem}")
+    return dict(found)
 
 
 async def _verify(database: Any) -> Verdict:
@@ -78,12 +97,18 @@ async def _verify(database: Any) -> Verdict:
 
 
 @contextlib.contextmanager
-def _alone(data: Path) -> Iterator[None]:
-    """While nobody else works on the folder; errors of the kernel as the command tells them."""
+def _alone(data: Path) -> Iterator[Callable[[Work], Iterator[bytes]]]:
+    """While nobody else works on the folder, what does some; errors of the kernel as the command tells them."""
     lock = Lock(data)
     _take(lock)
     try:
-        yield
+        user = servers_user()
+        make_over(data, user)
+        yield lambda work: work() if user is None else done_as(user, data, work)
+    except StartError as error:
+        raise Problem(str(error)) from None
+    except Failed as error:
+        raise of_status(error.status)(error.message) from None
     except RingfenceError as error:
         raise of_status(error.status)(error.message) from None
     finally:

@@ -109,8 +109,8 @@ def test_a_shells_limit_of_open_files_does_not_limit_its_streams(cli: Cli) -> No
 def test_what_holds_a_token_only_its_owner_can_read(cli: Cli) -> None:
     cli.up()
     assert mode(cli.data / "run") == mode(cli.config) == 0o700
-    # Run by root, sandboxes are users of their own, who pass through to their folders.
-    assert mode(cli.data) == (0o711 if os.geteuid() == 0 else 0o700)
+    # Run by root, the server is a user of its own, who adds entries, and so are sandboxes, who pass through to theirs.
+    assert mode(cli.data) == (0o1771 if os.geteuid() == 0 else 0o700)
     assert [entry.name for entry in cli.data.iterdir() if entry.name != "sandboxes" and mode(entry) & 0o077] == []
     for secret in (cli.data / "run/server.json", cli.data / "run/server.log", cli.config / "contexts.json"):
         assert mode(secret) == 0o600, secret

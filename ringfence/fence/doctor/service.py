@@ -32,13 +32,14 @@ async def diagnosed(settings: Settings, runtime: Runtime | None = None, why_none
     else:
         async with _own_runtime(settings) as (own, why):
             trial = await tried(own, why)
-    found = await asyncio.to_thread(_judged, settings.data, trial)
+    by_root = os.geteuid() == 0 or (isinstance(runtime, Native) and runtime.by_root)
+    found = await asyncio.to_thread(_judged, settings.data, trial, by_root)
     return Diagnosis(findings=tuple(found), seconds=round(time.monotonic() - began, 3))
 
 
-def _judged(data: Path, trial: Trial) -> list[Finding]:
+def _judged(data: Path, trial: Trial, by_root: bool) -> list[Finding]:
     built = all(os.access(path, os.X_OK) for path in (BUILT / "warden", BUILT / "launch", PROBE))
-    return findings(Host(), data, trial, built=built)
+    return findings(Host(is_root=by_root), data, trial, built=built)
 
 
 @asynccontextmanager

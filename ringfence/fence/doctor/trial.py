@@ -18,6 +18,7 @@ from ringfence.fence.model import Blueprint, Limits
 from ringfence.fence.posture.host import held
 from ringfence.fence.runtimes.model import Capabilities, Runtime
 from ringfence.fence.runtimes.native import bwrap
+from ringfence.fence.runtimes.native.runtime import Native
 from ringfence.kernel.errors import RingfenceError
 from ringfence.kernel.ids import new
 
@@ -45,17 +46,20 @@ class Trial:
 async def tried(runtime: Runtime | None, why_none: str) -> Trial:
     """With an open runtime; `why_none` says why there is none."""
     found: dict[str, object] = {}
+    # What the server itself may do says nothing where the spawner does it: its sandboxes do.
+    spawned = isinstance(runtime, Native) and runtime.by_root and os.geteuid() != 0
     try:
         program = await asyncio.to_thread(bwrap.find)
         found["bubblewrap"] = str(program)
-        found["namespace_error"] = await asyncio.to_thread(_namespace, program)
+        if not spawned:
+            found["namespace_error"] = await asyncio.to_thread(_namespace, program)
     except bwrap.NoBubblewrap as error:
         found["no_bubblewrap"] = str(error)
     if runtime is None:
         found["sandbox_error"] = why_none
     else:
         found |= await _sandboxes(runtime)
-    for name in ("table", "idmap"):
+    for name in () if spawned else ("table", "idmap"):
         found[f"{name}_error"] = await asyncio.to_thread(_kernel, name)
     return Trial(**found)  # type: ignore[arg-type]
 

@@ -20,7 +20,9 @@ from ringfence.fence.runtimes.model import Runtime
 from ringfence.fence.runtimes.native import bwrap, tools
 from ringfence.fence.runtimes.native.boxes import Boxes
 from ringfence.fence.runtimes.native.runtime import Native
+from ringfence.fence.runtimes.native.spawned import Spawned
 from ringfence.kernel import ids
+from tests.fence.runtimes.spawners import SpawnerProcess
 
 HERE = Path(__file__).parent
 WITHIN = 20.0
@@ -53,10 +55,25 @@ def native(data: Path, programs: tools.Tools) -> Native:
     return Native(Boxes(data, programs))
 
 
-@pytest.fixture(params=["native"])
+@pytest.fixture
+def spawner(data: Path, programs: tools.Tools) -> Iterator[SpawnerProcess]:
+    """It, without a caller yet."""
+    if os.geteuid() != 0:
+        pytest.skip("only root has a spawner")
+    found = SpawnerProcess(data, programs)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.fixture(params=["native", "spawned"] if os.geteuid() == 0 else ["native"])
 async def runtime(request: pytest.FixtureRequest) -> AsyncIterator[Runtime]:
-    assert request.param == "native"
-    made = native(request.getfixturevalue("data"), request.getfixturevalue("programs"))
+    """In the server itself, and behind the spawner, as when root runs it."""
+    if request.param == "native":
+        made = native(request.getfixturevalue("data"), request.getfixturevalue("programs"))
+    else:
+        made = Native(Spawned(request.getfixturevalue("spawner").caller()))
     await made.open()
     try:
         yield made

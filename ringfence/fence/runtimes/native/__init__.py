@@ -2,7 +2,10 @@
 
 runtime.py   Native: what the service calls, asynchronous
    │
-boxes.py     Boxes: every act on this host, as whoever runs it; behind a small root process where we are root
+   │         run by root: spawned.py ── spawning.py ── spawner.py, a small process that alone keeps root; a new act is
+   │         in Boxes, in spawning.OPERATIONS and in Spawned
+   │
+boxes.py     Boxes: every act on this host, as whoever runs it
    ├── box.py         a sandbox's folder, its lock, and what says that it lives
    ├── bwrap.py       the command line
    ├── cgroups.py     limits, freezer and figures, v2 and v1

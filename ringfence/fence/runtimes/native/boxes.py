@@ -45,8 +45,10 @@ HOSTNAME = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
 class Boxes:
-    def __init__(self, folder: Path, tools: Tools, ids: Ids | None = None) -> None:
+    def __init__(self, folder: Path, tools: Tools, ids: Ids | None = None, listener: int | None = None) -> None:
+        """`listener`: the user who listens on the links' sockets, where it is not who calls this."""
         self.folder = folder
+        self._listener = os.geteuid() if listener is None else listener
         self._tools = tools
         self._as_root = os.geteuid() == 0
         self._ids = ids or Ids()
@@ -90,6 +92,8 @@ class Boxes:
         for box in here.values():
             if self._as_root and (owner := box.owner) >= self._ids.base:
                 self._ids.hold(owner, box.folder)
+                if box.run.is_dir():
+                    self._let_listen(box, owner)
             if box.life() is not None:
                 (box.folder / "stopping").unlink(missing_ok=True)
         for name in self._cgroups.names() - here.keys():
@@ -143,7 +147,7 @@ class Boxes:
         check_image_name(name)
         if not NAME.fullmatch(archive):
             raise Invalid(f"{archive!r:.80} is not the name of an archive")
-        with _archive(self.incoming / archive) as file:
+        with _archive(self.incoming, archive) as file:
             return self._images.add(name, file, most)
 
     def forget_image(self, name: str) -> None:
@@ -169,6 +173,8 @@ class Boxes:
         owner = self._ids.take(box.folder) if self._as_root else None
         _make_folders(box, owner)
         _write_own(box.run, blueprint)
+        if owner is not None:
+            self._let_listen(box, owner)
         record = {"blueprint": _plain(blueprint), "enforced": enforced.how, "owner": owner}
         if blueprint.image == OWN_IMAGE and blueprint.snapshot is None:
             box.write_record({**record, "image": self._host.name})
@@ -183,6 +189,11 @@ class Boxes:
             return self._snapshots.find(blueprint.snapshot)
         image = self._images.find(blueprint.image)
         return {"image": None, "layers": [*image.layers, image.digest]}
+
+    def _let_listen(self, box: Box, owner: int) -> None:
+        """Who listens may write in `run` and nowhere else; it passes through `boxes/ID` as one of the others."""
+        os.chown(box.run, self._listener, owner, follow_symlinks=False)
+        box.folder.chmod(0o710 if self._listener == os.geteuid() else 0o711)
 
     def _enforceable(self, blueprint: Blueprint) -> Enforced:
         if not HOSTNAME.fullmatch(blueprint.hostname):
@@ -336,6 +347,9 @@ class Boxes:
         box.write_said(said[:-1])
         return life
 
+    def lives(self, life: Life) -> bool:
+        return boxed.is_alive(life)
+
     def said(self, sandbox: str) -> bytes:
         return self._box(sandbox).said()
 
@@ -421,8 +435,11 @@ class Boxes:
         paused = group.frozen() if group is not None and freezer else boxed.is_suspended(life)
         return Found(id=sandbox, life=life, paused=paused)
 
+    def names(self) -> list[str]:
+        return [box.sandbox for box in self._all()]
+
     def find_all(self) -> list[Found]:
-        return [found for box in self._all() if (found := self.found(box.sandbox)) is not None]
+        return [found for name in self.names() if (found := self.found(name)) is not None]
 
     def stats(self, sandbox: str) -> Stats:
         holder = self._box(sandbox).holder()
@@ -528,18 +545,22 @@ def _make_folders(box: Box, owner: int | None) -> None:
             os.chown(box.disk / name, owner, owner)
     if owner is not None:
         os.chown(box.disk, owner, owner)
-        os.chown(box.run, -1, owner)
         os.chown(box.folder, -1, owner)
+        os.chown(box.run, -1, owner)
         box.run.chmod(0o750)
-        box.folder.chmod(0o710)
 
 
-def _archive(path: Path) -> BinaryIO:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    about = os.fstat(fd)
-    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
+def _archive(folder: Path, name: str) -> BinaryIO:
+    """Of whoever puts archives there, and through no link of theirs."""
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+        about, owner = os.fstat(fd), os.fstat(place).st_uid
+    finally:
+        os.close(place)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or about.st_uid != owner:
         os.close(fd)
-        raise Invalid(f"{path.name} is no archive that came in")
+        raise Invalid(f"{name} is no archive that came in")
     return os.fdopen(fd, "rb")
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ringfence.privileges.users import reserved
+
 BASE = 1_900_000_000
 RANGE = 65536
 MOST = ((1 << 31) - BASE) // RANGE  # above 2³¹ some programs take an id for a negative number
@@ -26,16 +28,17 @@ class NoIdsLeft(Exception):
 class Ids:
     base: int = BASE
     register: Path = REGISTER
+    host: int | None = None  # a descriptor of the host's own root, where ours hides some folders
 
     def take(self, folder: Path) -> int:
         """The first id of a free range, which is `folder`'s from now on."""
-        reserved = list(_reserved())
+        spans = [(start, count) for _, start, count in reserved()]
         with self._locked():
             taken = {int(entry.name) for entry in self.register.iterdir() if entry.name.isdigit()}
             for first in range(self.base, self.base + MOST * RANGE, RANGE):
                 if first in taken and self._in_use(first):
                     continue
-                if not any(start < first + RANGE and first < start + count for start, count in reserved):
+                if not any(start < first + RANGE and first < start + count for start, count in spans):
                     (self.register / str(first)).write_text(str(folder))
                     return first
         raise NoIdsLeft(f"all {MOST} ranges of user ids from {self.base} on are taken by sandboxes")
@@ -56,9 +59,11 @@ class Ids:
 
     def _in_use(self, first: int) -> bool:
         try:
-            return os.path.lexists((self.register / str(first)).read_text() or "/nonexistent")
-        except (FileNotFoundError, ValueError):
+            folder = (self.register / str(first)).read_text()
+            os.stat(folder.lstrip("/") if self.host is not None else folder, dir_fd=self.host, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return False
+        return True
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -69,14 +74,3 @@ class Ids:
             yield
         finally:
             os.close(lock)
-
-
-def _reserved() -> Iterator[tuple[int, int]]:
-    """What /etc/subuid and /etc/subgid give to others."""
-    for name in ("/etc/subuid", "/etc/subgid"):
-        with contextlib.suppress(OSError):
-            for line in Path(name).read_text().splitlines():
-                _, _, span = line.partition(":")
-                start, _, count = span.partition(":")
-                if start.isdigit() and count.isdigit():
-                    yield int(start), int(count)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ringfence.fence.runtimes.native.box import NAME, Box
-
-SANDBOXES = "sandboxes"  # the folder of the data folder that they live in
+from ringfence.privileges.folder import SANDBOXES
 
 
 @dataclass(frozen=True, slots=True)

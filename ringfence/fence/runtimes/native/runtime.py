@@ -11,19 +11,21 @@ from ringfence.fence.model import Blueprint, Cause, Enforced, Image, Life, Stats
 from ringfence.fence.runtimes.model import Capabilities, Found
 from ringfence.fence.runtimes.native.box import is_alive
 from ringfence.fence.runtimes.native.boxes import Boxes
+from ringfence.fence.runtimes.native.spawned import Spawned
+from ringfence.fence.runtimes.native.spawning import AT_ONCE
 
 P = ParamSpec("P")
 T = TypeVar("T")
-AT_ONCE = 8  # acts; each waits more than it works
 SLOW_AT_ONCE = 2  # imports and snapshots, which may take minutes: nothing waits behind them
 
 
 class Native:
     name = "native"
 
-    def __init__(self, boxes: Boxes) -> None:
+    def __init__(self, boxes: Boxes | Spawned) -> None:
         self._boxes = boxes
-        self._threads = ThreadPoolExecutor(AT_ONCE, "native")
+        self.by_root = isinstance(boxes, Spawned) or os.geteuid() == 0  # who acts
+        self._threads = ThreadPoolExecutor(AT_ONCE - SLOW_AT_ONCE, "native")
         self._slow = ThreadPoolExecutor(SLOW_AT_ONCE, "native-slow")
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -60,7 +62,7 @@ class Native:
         return await self._do(self._boxes.start, blueprint, key)
 
     async def ended(self, sandbox: str, life: Life) -> Cause:
-        await _end_of(life)
+        await self._end_of(life)
         return await self._do(self._boxes.cause, sandbox)
 
     async def stop(self, sandbox: str) -> None:
@@ -99,23 +101,23 @@ class Native:
     async def _do_slowly(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._slow, lambda: act(*args, **kwargs))
 
-
-async def _end_of(life: Life) -> None:
-    """A descriptor of the process becomes readable when it, and with it all in its sandbox, has ended."""
-    try:
-        pidfd = os.pidfd_open(life.pid)
-    except OSError:
-        return
-    loop = asyncio.get_running_loop()
-    over = loop.create_future()
-    try:
-        if not is_alive(life):
+    async def _end_of(self, life: Life) -> None:
+        """A descriptor of the process becomes readable when it, and with it all in its sandbox, has ended."""
+        try:
+            pidfd = os.pidfd_open(life.pid)
+        except OSError:
             return
-        loop.add_reader(pidfd, _settle, over)
-        await over
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+        try:
+            # A host may hide other users' processes in /proc.
+            if not is_alive(life) and not await self._do(self._boxes.lives, life):
+                return
+            loop.add_reader(pidfd, _settle, over)
+            await over
+        finally:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
 
 
 def _settle(over: asyncio.Future[None]) -> None:
