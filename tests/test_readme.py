@@ -67,6 +67,7 @@ def try_sandboxes(newcomer: Cli, written: list[list[str]]) -> None:
     for words in stays:
         newcomer.ok(*words)
     terminal = Terminal(newcomer, *shell)
+    terminal.see(r"\$ ")
     terminal.type("head src/*; exit\r")
     terminal.see("import time")
     assert terminal.end() == 0

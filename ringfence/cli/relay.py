@@ -22,11 +22,12 @@ PATIENCE = 3  # interrupts after which we leave
 
 
 def terminal_size() -> tuple[int, int]:
-    """Rows and columns."""
+    """Rows and columns: the terminal's own, and where it does not say, what the environment says."""
     columns, rows = shutil.get_terminal_size((80, 24))
     with contextlib.suppress(OSError):
-        columns, rows = os.get_terminal_size(sys.stdout.fileno())
-    return max(1, rows), max(1, columns)
+        own = os.get_terminal_size(sys.stdout.fileno())
+        columns, rows = own.columns or columns, own.lines or rows
+    return rows, columns
 
 
 class Relay:
@@ -97,7 +98,7 @@ class Relay:
         import tty
 
         before = termios.tcgetattr(0)
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed already is for the program
         try:
             yield
         finally:

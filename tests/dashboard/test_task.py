@@ -87,6 +87,7 @@ def test_what_a_task_says_is_edited_in_place_and_two_writers_do_not_overwrite_ea
     expect(drawer.get_by_role("button", name="Save")).to_be_disabled()
     drawer.get_by_role("button", name="Keep mine").click()
     field.press("Control+Enter")
+    expect(field).to_have_count(0)
     expect(drawer.get_by_role("region", name="Description")).to_contain_text("Mine")
     expect_facts(server, one, title="Parse all dates", description="Mine")
     seat.page.keyboard.press("e")
