@@ -110,7 +110,7 @@ class Cli:
         return found
 
     def stop(self) -> None:
-        self("down")
+        self("down", "--all")
         if (left := Running.on(self.data)) is not None:
             os.kill(left.pid, signal.SIGKILL)
 
