@@ -1,5 +1,6 @@
 """How a command ends: its exit code, its one line, and how little it loads."""
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def test_a_bare_noun_shows_its_verbs(cli: Cli) -> None:
 
 def test_a_reader_that_goes_away_is_no_error(office: Cli) -> None:
     for words in ("audit log -n 500", "event tail -f --after 0", "task --help", "audit log --json"):
-        line = f"{RINGFENCE} {words} | head -n 1"
+        line = f"{shlex.quote(RINGFENCE)} {words} | head -n 1"
         ended = subprocess.run(
             ["bash", "-o", "pipefail", "-c", f"{line}; exit ${{PIPESTATUS[0]}}"],
             capture_output=True, text=True, env=office.env, timeout=60, check=False,
@@ -103,7 +104,11 @@ def test_a_full_disk_under_the_output_is_told(office: Cli, words: str) -> None:
 def test_a_stream_that_is_closed_is_no_mistake(office: Cli, closed: str) -> None:
     for words, code in (("version", 0), ("project list", 0), ("project show nowhere", 3)):
         ended = subprocess.run(
-            ["bash", "-c", f"{RINGFENCE} {words} {closed}"], capture_output=True, text=True, env=office.env, check=False
+            ["bash", "-c", f"{shlex.quote(RINGFENCE)} {words} {closed}"],
+            capture_output=True,
+            text=True,
+            env=office.env,
+            check=False,
         )
         assert ended.returncode == code, ended.stderr
         assert "mistake" not in ended.stderr

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import signal
 import socket
 import stat
@@ -98,7 +99,7 @@ def test_on_every_address_it_says_how_others_reach_it(cli: Cli) -> None:
 
 def test_a_shells_limit_of_open_files_does_not_limit_its_streams(cli: Cli) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    started = f"ulimit -Sn 256 && exec {RINGFENCE} up --port 0 --detach"
+    started = f"ulimit -Sn 256 && exec {shlex.quote(RINGFENCE)} up --port 0 --detach"
     subprocess.run(["bash", "-c", started], env=cli.env, cwd=cli.home, check=True, capture_output=True)
     limits = Path(f"/proc/{cli.running.server_pid}/limits").read_text()
     found = re.search(r"^Max open files +(\d+)", limits, re.MULTILINE)

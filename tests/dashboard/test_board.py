@@ -551,6 +551,7 @@ def test_a_viewer_sees_the_board_and_nothing_to_change_it_with(server: Ringfence
     expect(form.get_by_role("spinbutton")).to_have_count(0)
     expect(form.get_by_role("button")).to_have_count(0)
     page.keyboard.press("Escape")
+    expect(form).to_have_count(0)
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(keys).to_contain_text("Search this board")

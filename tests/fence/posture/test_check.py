@@ -170,8 +170,10 @@ def test_it_says_so_where_nothing_is_fenced(tmp_path: Path) -> None:
     failed = {name for name, (verdict, _) in said.came.items() if verdict is Verdict.FAIL}
     assert failed >= {
         "capabilities", "cap-sys-admin", "seccomp", "no-new-privileges", "identity", "user-namespace", "keyrings",
-        "personality", "host-files", "kernel-tables", "other-processes", "socket-families",
+        "personality", "host-files", "kernel-tables", "socket-families",
     }  # fmt: skip
+    in_the_open = Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n"
+    assert ("other-processes" in failed) is in_the_open  # these tests may run in a container of their own
     found = {each.id: each.verdict for each in judged(said, sandbox(), Host.here(), {})}
     assert found["own-namespaces"] is Verdict.FAIL
     assert found["kernel"] is found["boot-id"] is Verdict.WARN

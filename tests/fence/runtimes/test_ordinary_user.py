@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
@@ -94,12 +95,17 @@ def passes(
 
 def reach(home: Path) -> str:
     """Shell that shows the folders Python needs where others may not look."""
-    lines: list[str] = []
-    for needed in {Path(sys.base_prefix), Path(sys.prefix), REPOSITORY}:
+    views: dict[Path, list[Path]] = {}
+    for needed in sorted({Path(sys.base_prefix), Path(sys.prefix), REPOSITORY}):
         shut = [parent for parent in reversed(needed.parents) if not parent.stat().st_mode & 0o001]
         if shut:
-            view = f"{home}/view{len(lines)}"
-            beneath = needed.relative_to(shut[0])
-            lines.append(f"mkdir -p {view}/{beneath}; chmod -R 755 {view}; mount --rbind {needed} {view}/{beneath}")
-            lines.append(f"mount --rbind {view} {shut[0]}")
+            views.setdefault(shut[0], []).append(needed)
+    lines: list[str] = []
+    for number, (folder, within) in enumerate(views.items()):
+        view = home / f"view{number}"
+        places = {str(each): str(view / each.relative_to(folder)) for each in within}
+        lines.append(shlex.join(["mkdir", "-p", *places.values()]))
+        lines.append(shlex.join(["chmod", "-R", "755", str(view)]))
+        lines += [shlex.join(["mount", "--rbind", each, place]) for each, place in places.items()]
+        lines.append(shlex.join(["mount", "--rbind", str(view), str(folder)]))
     return "\n".join(lines)
